@@ -1,0 +1,1 @@
+//! Local stand-in for the Rust-CUDA crate `cust_raw`.

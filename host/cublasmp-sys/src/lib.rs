@@ -1,0 +1,1 @@
+//! Bindings to cuBLASMp, loaded at run time.

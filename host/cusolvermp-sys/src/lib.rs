@@ -1,0 +1,1 @@
+//! Bindings to cuSOLVERMp, loaded at run time.

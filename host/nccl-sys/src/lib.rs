@@ -1,0 +1,1 @@
+//! Bindings to NCCL, loaded at run time.

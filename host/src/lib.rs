@@ -1,0 +1,1 @@
+//! Distributed dense linear algebra on NVIDIA GPUs and, for development, on CPUs.

@@ -1,0 +1,1 @@
+//! Device kernels of meshsolve: one source for PTX and for the host emulator.

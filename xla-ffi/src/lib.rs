@@ -1,0 +1,1 @@
+//! XLA FFI entry points of meshsolve.
