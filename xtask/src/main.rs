@@ -1,1 +1,74 @@
-fn main() {}
+//! The project's own commands: `cargo xtask --help` lists them.
+//!
+//! Every command sets up by itself what it needs: virtual environments of Python in the folder, named
+//! `.venv*`, and files below `target/`.
+
+mod bindings;
+mod environment;
+mod process;
+mod ptx;
+mod suite;
+mod wheel;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use environment::{Environment, JAX};
+use process::{Outcome, cargo, root};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Solve a kernel ridge regression on handwritten digits over four simulated devices
+    Demo,
+    /// Run every check that this machine can run
+    Test,
+    /// Compile the device kernels to PTX
+    Ptx {
+        /// Leave the committed PTX alone and fail if it differs from a fresh one
+        #[arg(long)]
+        check: bool,
+    },
+    /// Regenerate the bindings of NCCL, cuBLASMp, cuSOLVERMp and the CUDA driver
+    Bindings,
+    /// Build the Python wheel into target/wheels
+    Wheel,
+    /// Build the documentation of the Rust crates
+    Doc,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Demo => demo(),
+        Task::Test => suite::run_all(),
+        Task::Ptx { check: false } => ptx::rebuild(),
+        Task::Ptx { check: true } => ptx::check(),
+        Task::Bindings => bindings::regenerate(),
+        Task::Wheel => wheel::build().map(|wheel| println!("built {}", wheel.display())),
+        Task::Doc => doc(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demo() -> Outcome {
+    let environment = Environment::ready(".venv", &[JAX, "scikit-learn"])?;
+    environment.install_wheel(&wheel::build()?)?;
+    process::run(environment.python().arg(root().join("examples/kernel_ridge_digits.py")))
+}
+
+fn doc() -> Outcome {
+    process::run(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}

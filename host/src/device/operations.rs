@@ -1,0 +1,389 @@
+//! Safe, checked ways to launch each kernel.
+
+use super::{Buffer, Device, IndexMap, Operation, Triangle};
+use crate::{DType, Result};
+use meshsolve_kernels::args::{
+    CombineStatusArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindNonFiniteArgs, InPlaceArgs,
+    PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
+};
+use std::sync::Arc;
+
+/// A matrix in device memory; which of its two directions is contiguous is said where it is used.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixView {
+    /// Element type.
+    pub dtype: DType,
+    /// The memory.
+    pub data: Buffer,
+    /// Distance of two columns (column-major) or two rows (row-major), in elements.
+    pub leading_dimension: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Columns.
+    pub cols: u64,
+}
+
+/// A permutation of slots, kept as its cycles of two or more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permutation {
+    slots: u32,
+    cycles: Arc<[u32]>,
+    starts: Arc<[u32]>,
+}
+
+impl Permutation {
+    /// Slot `i` takes what slot `sources[i]` holds.
+    ///
+    /// # Panics
+    /// If `sources` is not a permutation of `0..sources.len()`.
+    pub fn from_sources(sources: &[u32]) -> Self {
+        let mut seen = vec![false; sources.len()];
+        let (mut cycles, mut starts) = (Vec::new(), vec![0]);
+        for start in 0..sources.len() {
+            let first = cycles.len();
+            let mut at = start;
+            while !std::mem::replace(&mut seen[at], true) {
+                cycles.push(u32::try_from(at).expect("fewer than 2³² slots"));
+                at = sources[at] as usize;
+            }
+            match cycles.len() - first {
+                0 => {}
+                _ if at != start => panic!("slot {at} is the source of two slots"),
+                1 => cycles.truncate(first),
+                _ => starts.push(u32::try_from(cycles.len()).expect("fewer than 2³² slots")),
+            }
+        }
+        let slots = u32::try_from(sources.len()).expect("fewer than 2³² slots");
+        Self { slots, cycles: cycles.into(), starts: starts.into() }
+    }
+
+    /// The permutation that undoes this one.
+    pub fn inverse(&self) -> Self {
+        let cycles = (self.starts.windows(2))
+            .flat_map(|w| self.cycles[w[0] as usize..w[1] as usize].iter().rev().copied())
+            .collect();
+        Self { slots: self.slots, cycles, starts: self.starts.clone() }
+    }
+
+    /// The slot that each slot takes from.
+    pub fn sources(&self) -> Vec<u64> {
+        let mut sources: Vec<u64> = (0..u64::from(self.slots)).collect();
+        for bounds in self.starts.windows(2) {
+            let cycle = &self.cycles[bounds[0] as usize..bounds[1] as usize];
+            for (i, &slot) in cycle.iter().enumerate() {
+                sources[slot as usize] = u64::from(cycle[(i + 1) % cycle.len()]);
+            }
+        }
+        sources
+    }
+
+    /// Whether nothing moves.
+    pub fn is_identity(&self) -> bool {
+        self.cycles.is_empty()
+    }
+
+    /// Slots that change place.
+    pub fn moved(&self) -> u64 {
+        self.cycles.len() as u64
+    }
+}
+
+/// Panics unless `lines` lines of `len` elements, `ld` apart, fit into `data`: plans compute
+/// geometry, so a misfit is a bug here, never the caller's input.
+fn check(what: &str, data: Buffer, size: u64, ld: u64, lines: u64, len: u64) {
+    let need = if lines == 0 || len == 0 { 0 } else { ((lines - 1) * ld + len) * size };
+    assert!(need <= data.bytes(), "{what} needs {need} bytes, its buffer has {}", data.bytes());
+}
+
+impl MatrixView {
+    fn check(&self, what: &str) {
+        check(what, self.data, self.dtype.size(), self.leading_dimension, self.cols, self.rows);
+        assert!(self.cols <= 1 || self.leading_dimension >= self.rows, "{what}: leading dimension below its rows");
+    }
+}
+
+impl dyn Device + '_ {
+    /// Column-major `dst` from row-major `src`: `dst(i, j) = src(row_map(i), col_map(j))`, zero where
+    /// a map is invalid. `src` and `dst` must not overlap.
+    pub fn convert_forward(
+        &self,
+        src: &MatrixView,
+        dst: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+    ) -> Result<()> {
+        dst.check("destination of a conversion");
+        check("source of a conversion", src.data, src.dtype.size(), src.leading_dimension, src.rows, src.cols);
+        assert!(row_map.limit <= src.rows && col_map.limit <= src.cols, "index maps reach outside the source");
+        let args = ConvertArgs {
+            src: src.data.address(),
+            dst: dst.data.address(),
+            ld_src: src.leading_dimension,
+            ld_dst: dst.leading_dimension,
+            rows: dst.rows,
+            cols: dst.cols,
+            row_map,
+            col_map,
+        };
+        // SAFETY: the checks above keep every access inside the two buffers.
+        unsafe { self.launch(&Operation::ConvertForward(dst.dtype.element_size(), args)) }
+    }
+
+    /// Row-major `dst` from column-major `src`: `dst(row_map(i), col_map(j)) = src(i, j)` where both
+    /// maps are valid; nothing else is written. `src` and `dst` must not overlap.
+    pub fn convert_reverse(
+        &self,
+        src: &MatrixView,
+        dst: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+    ) -> Result<()> {
+        src.check("source of a conversion");
+        check("destination of a conversion", dst.data, dst.dtype.size(), dst.leading_dimension, dst.rows, dst.cols);
+        assert!(row_map.limit <= dst.rows && col_map.limit <= dst.cols, "index maps reach outside the destination");
+        let args = ConvertArgs {
+            src: src.data.address(),
+            dst: dst.data.address(),
+            ld_src: src.leading_dimension,
+            ld_dst: dst.leading_dimension,
+            rows: src.rows,
+            cols: src.cols,
+            row_map,
+            col_map,
+        };
+        // SAFETY: the checks above keep every access inside the two buffers.
+        unsafe { self.launch(&Operation::ConvertReverse(src.dtype.element_size(), args)) }
+    }
+
+    /// Turns a full row-major `rows` × `cols` matrix into a column-major one where it stands; a
+    /// column-major one into a row-major one with the two numbers swapped.
+    ///
+    /// Blocks of g × g (g the greatest common divisor) are transposed first; then segments of g
+    /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
+    /// segments: more of it means more and shorter chains. It must hold at least one segment unless
+    /// the matrix is square.
+    pub fn convert_in_place(&self, dtype: DType, data: Buffer, rows: u64, cols: u64, scratch: Buffer) -> Result<()> {
+        if rows <= 1 || cols <= 1 {
+            return Ok(());
+        }
+        check("matrix converted in place", data, dtype.size(), cols, rows, cols);
+        let g = gcd(rows, cols);
+        let (p, q) = (rows / g, cols / g);
+        let size = dtype.element_size();
+        let mut args =
+            InPlaceArgs { buf: data.address(), scratch: scratch.address(), p, q, g, stride: p * g * q };
+        // SAFETY: the buffer holds the whole matrix, as checked.
+        unsafe { self.launch(&Operation::TransposeBlocks(size, args))? };
+        if p == 1 && q == 1 {
+            return Ok(());
+        }
+        let room = scratch.bytes() / (g * dtype.size());
+        assert!(room > 0, "in-place conversion needs scratch for one segment of {g} elements");
+        args.stride = args.segments().div_ceil(room);
+        // SAFETY: as above; the stride keeps the cut segments within the scratch.
+        unsafe {
+            self.launch(&Operation::SaveCutSegments(size, args))?;
+            self.launch(&Operation::MoveChains(size, args))?;
+            self.launch(&Operation::MoveCycles(size, args))
+        }
+    }
+
+    /// Copies `lines` lines of `len` elements, `ld_src` apart in `src` and `ld_dst` apart in `dst`.
+    /// The two must not overlap.
+    #[expect(clippy::too_many_arguments, reason = "the geometry of a strided copy")]
+    pub fn copy_lines(
+        &self,
+        dtype: DType,
+        src: Buffer,
+        ld_src: u64,
+        dst: Buffer,
+        ld_dst: u64,
+        len: u64,
+        lines: u64,
+    ) -> Result<()> {
+        check("source of a copy", src, dtype.size(), ld_src, lines, len);
+        check("destination of a copy", dst, dtype.size(), ld_dst, lines, len);
+        let args = CopyLinesArgs { src: src.address(), dst: dst.address(), ld_src, ld_dst, len, lines };
+        // SAFETY: the checks above keep every access inside the two buffers.
+        unsafe { self.launch(&Operation::CopyLines(dtype.element_size(), args)) }
+    }
+
+    /// Permutes slots of `tile` columns of a column-major matrix in place.
+    pub fn permute_columns(&self, view: &MatrixView, tile: u64, permutation: &Permutation) -> Result<()> {
+        assert_eq!(view.leading_dimension, view.rows.max(1), "slots of columns are contiguous");
+        let width = tile * view.rows;
+        self.permute(view, permutation, [1, 0, width, width])
+    }
+
+    /// Permutes slots of `tile` rows of a column-major matrix in place.
+    pub fn permute_rows(&self, view: &MatrixView, tile: u64, permutation: &Permutation) -> Result<()> {
+        self.permute(view, permutation, [view.cols, view.leading_dimension, tile, tile])
+    }
+
+    fn permute(
+        &self,
+        view: &MatrixView,
+        permutation: &Permutation,
+        [lines, line_stride, slot_stride, width]: [u64; 4],
+    ) -> Result<()> {
+        if permutation.is_identity() || lines == 0 || width == 0 {
+            return Ok(());
+        }
+        let len = (u64::from(permutation.slots) - 1) * slot_stride + width;
+        check("matrix with permuted slots", view.data, view.dtype.size(), line_stride, lines, len);
+        let args = PermuteSlotsArgs {
+            buf: view.data.address(),
+            cycles: self.table(&permutation.cycles)?.address(),
+            starts: self.table(&permutation.starts)?.address(),
+            n_cycles: permutation.starts.len() as u64 - 1,
+            lines,
+            line_stride,
+            slot_stride,
+            width,
+        };
+        // SAFETY: slots are below `permutation.slots`, checked to fit; tables come from this device.
+        unsafe { self.launch(&Operation::PermuteSlots(view.dtype.element_size(), args)) }
+    }
+
+    /// Writes the identity where a global index is `from` or above, if the word `guard` (when given)
+    /// is not 0.
+    pub fn set_identity(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        from: u64,
+        guard: Option<Buffer>,
+    ) -> Result<()> {
+        view.check("matrix set to the identity");
+        let args = SetIdentityArgs {
+            buf: view.data.address(),
+            guard: guard_address(guard),
+            ld: view.leading_dimension,
+            rows: view.rows,
+            cols: view.cols,
+            row_map,
+            col_map,
+            from,
+            one: view.dtype.bits(1.0),
+        };
+        // SAFETY: the matrix was checked, the guard holds a word.
+        unsafe { self.launch(&Operation::SetIdentity(view.dtype.element_size(), args)) }
+    }
+
+    /// Sets all elements of `data` to one value, given by its bits, if the word `guard` (when given)
+    /// is not 0.
+    pub fn fill(&self, dtype: DType, data: Buffer, value: [u64; 2], guard: Option<Buffer>) -> Result<()> {
+        let count = data.bytes() / dtype.size();
+        let args = FillArgs { buf: data.address(), guard: guard_address(guard), count, value };
+        // SAFETY: `count` elements fit into the buffer, the guard holds a word.
+        unsafe { self.launch(&Operation::Fill(dtype.element_size(), args)) }
+    }
+
+    /// Sets the word `flag` to 1 if an element of the triangle, by global index, is not finite.
+    pub fn find_non_finite(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        triangle: Triangle,
+        flag: Buffer,
+    ) -> Result<()> {
+        view.check("matrix searched for non-finite elements");
+        check("flag", flag, 4, 1, 1, 1);
+        let args = FindNonFiniteArgs {
+            buf: view.data.address(),
+            flag: flag.address(),
+            ld: view.leading_dimension,
+            rows: view.rows,
+            cols: view.cols,
+            row_map,
+            col_map,
+            parts: view.dtype.parts(),
+            triangle: triangle as u32,
+        };
+        // SAFETY: the matrix and the flag were checked.
+        unsafe { self.launch(&Operation::FindNonFinite(view.dtype.real_type(), args)) }
+    }
+
+    /// Stores the sum of ln|Re aᵢᵢ| over this device's diagonal entries in the f64 `out`.
+    pub fn diag_log_sum(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        n: u64,
+        out: Buffer,
+    ) -> Result<()> {
+        view.check("matrix whose diagonal is summed");
+        check("sum", out, 8, 1, 1, 1);
+        let args = DiagLogSumArgs {
+            buf: view.data.address(),
+            out: out.address(),
+            ld: view.leading_dimension,
+            rows: view.rows,
+            cols: view.cols,
+            row_map,
+            col_map,
+            n,
+            parts: u64::from(view.dtype.parts()),
+        };
+        // SAFETY: the matrix and the result were checked.
+        unsafe { self.launch(&Operation::DiagLogSum(view.dtype.real_type(), args)) }
+    }
+
+    /// Stores `scale` times the f64 `src` in `dst`, rounded to the real type of `dtype`.
+    pub fn scale_to(&self, src: Buffer, scale: f64, dtype: DType, dst: Buffer) -> Result<()> {
+        check("source of a scaling", src, 8, 1, 1, 1);
+        check("destination of a scaling", dst, dtype.real().size(), 1, 1, 1);
+        let args = ScaleToArgs { src: src.address(), dst: dst.address(), scale };
+        // SAFETY: both words were checked.
+        unsafe { self.launch(&Operation::ScaleTo(dtype.real_type(), args)) }
+    }
+
+    /// Stores one status made from the words' largest and smallest values over all ranks in `out`:
+    /// the first word that is not zero decides, −1 if it is word 0.
+    pub fn combine_status(&self, max: Buffer, min: Buffer, out: Buffer) -> Result<()> {
+        assert_eq!(max.bytes(), min.bytes(), "as many largest as smallest values");
+        check("status", out, 4, 1, 1, 1);
+        let args = CombineStatusArgs {
+            max: max.address(),
+            min: min.address(),
+            out: out.address(),
+            count: max.bytes() / 4,
+        };
+        // SAFETY: all words were checked.
+        unsafe { self.launch(&Operation::CombineStatus(args)) }
+    }
+}
+
+fn guard_address(guard: Option<Buffer>) -> u64 {
+    guard.map_or(0, |word| {
+        check("guard", word, 4, 1, 1, 1);
+        word.address()
+    })
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_of_a_permutation() {
+        let p = Permutation::from_sources(&[2, 1, 3, 0, 5, 4]);
+        assert_eq!(&*p.cycles, [0, 2, 3, 4, 5]);
+        assert_eq!(&*p.starts, [0, 3, 5]);
+        assert_eq!(p.moved(), 5);
+        assert!(Permutation::from_sources(&[0, 1, 2]).is_identity());
+    }
+
+    #[test]
+    #[should_panic(expected = "source of two slots")]
+    fn not_a_permutation() {
+        Permutation::from_sources(&[1, 2, 1]);
+    }
+}

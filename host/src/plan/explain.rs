@@ -1,0 +1,68 @@
+//! Plans in words.
+
+use super::OperandSpec;
+use super::matrix::{MatrixPlan, Traffic};
+use std::fmt::Write as _;
+
+fn total(plan: &MatrixPlan, of: impl Fn(u64) -> Traffic) -> (Traffic, u64) {
+    let each: Vec<Traffic> = (0..plan.grid().size()).map(of).collect();
+    let busiest = each.iter().map(|t| t.sent.max(t.received)).max().unwrap_or(0);
+    (each.into_iter().fold(Traffic::default(), |a, b| a + b), busiest)
+}
+
+fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
+    plan.phases()[phases].iter().map(|(_, phase)| phase.rounds().len()).sum()
+}
+
+/// Stages of a matrix on its way to the solver.
+pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan) {
+    let [rows, cols] = plan.caller_shape();
+    let [solver_rows, solver_cols] = plan.solver_shape();
+    let how = if plan.in_place() { "in place if donated" } else { "out of place" };
+    let (all, busiest) = total(plan, |rank| plan.forward_traffic(rank));
+    let _ = writeln!(
+        text,
+        "  {name}: {rows} × {cols} on each device → {solver_rows} × {solver_cols} column-major ({how}); \
+         stage 2 in {} rounds, stage 3 in {}; {} over the links in all, {} at the busiest device",
+        rounds(plan, 0..2),
+        rounds(plan, 2..4),
+        bytes(all.sent),
+        bytes(busiest)
+    );
+}
+
+/// Stages of a result on its way back.
+pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
+    let (all, busiest) = total(plan, |rank| plan.reverse_traffic(rank));
+    let collected = (0..plan.grid().size()).map(|rank| plan.collection(rank).len()).max().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "  {name}: back in {} rounds, collected in {collected}; {} over the links in all, {} at the busiest device",
+        rounds(plan, 0..4),
+        bytes(all.sent),
+        bytes(busiest)
+    );
+}
+
+/// Bytes on each device.
+pub(super) fn memory(text: &mut String, inputs: &[OperandSpec], outputs: &[OperandSpec], scratch: u64) {
+    let sum = |specs: &[OperandSpec]| specs.iter().filter(|s| s.alias.is_none()).map(OperandSpec::bytes).sum::<u64>();
+    let _ = writeln!(
+        text,
+        "  memory on each device: {} passed in, {} of results and work, {} of scratch (the solver's workspace not counted)",
+        bytes(sum(inputs)),
+        bytes(sum(outputs)),
+        bytes(scratch)
+    );
+}
+
+/// A number of bytes with a unit that keeps it short.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
+}

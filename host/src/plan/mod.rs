@@ -1,0 +1,128 @@
+//! What a call will do, as plain data.
+//!
+//! A plan depends on shapes, types, placements and the grid only. It needs no device and no
+//! communicator, so it can be printed, tested and priced anywhere; the same plan drives every
+//! backend.
+
+mod colouring;
+mod dimension;
+mod explain;
+mod matrix;
+mod phase;
+mod potrs;
+mod request;
+mod tile;
+
+use crate::{DType, Result};
+pub use dimension::{Dimension, Placement};
+pub use matrix::{Axis, MatrixPlan, Piece, Traffic};
+pub use phase::{Moved, Phase, Round, Transfer, Volume};
+pub use potrs::{PotrsPlan, STATUS_BYTES};
+pub use request::{Placements, PotrsRequest, Request};
+use serde::Serialize;
+use std::hash::{DefaultHasher, Hash, Hasher};
+pub use tile::suggest_tile;
+
+/// One buffer that every device passes in or gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OperandSpec {
+    /// Its name in the routine.
+    pub name: &'static str,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape on one device, row-major.
+    pub shape: Vec<u64>,
+    /// The input that an output shares its buffer with.
+    pub alias: Option<usize>,
+}
+
+impl OperandSpec {
+    /// Length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.shape.iter().product::<u64>() * self.dtype.size()
+    }
+}
+
+/// The plan of any routine.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// A Cholesky solve.
+    Potrs(PotrsPlan),
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    plan: Summary<'a>,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    routine: &'static str,
+    tile: u64,
+    ranks: u64,
+    inputs: &'a [OperandSpec],
+    outputs: &'a [OperandSpec],
+    scratch_bytes: u64,
+    explain: String,
+}
+
+impl Plan {
+    /// Plans a request.
+    pub fn new(request: &Request) -> Self {
+        match request {
+            Request::Potrs(request) => Self::Potrs(PotrsPlan::new(request)),
+        }
+    }
+
+    /// Plans a request in JSON.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidArgument`] if the text is no valid request.
+    pub fn from_json(text: &str) -> Result<Self> {
+        Ok(Self::new(&Request::from_json(text)?))
+    }
+
+    /// The plan in JSON: tile, operands, scratch, explanation.
+    pub fn reply_json(&self) -> String {
+        let Self::Potrs(plan) = self;
+        let reply = Reply {
+            plan: Summary {
+                routine: "potrs",
+                tile: plan.tile(),
+                ranks: self.ranks(),
+                inputs: plan.inputs(),
+                outputs: plan.outputs(),
+                scratch_bytes: plan.scratch_bytes(),
+                explain: plan.explain(),
+            },
+        };
+        serde_json::to_string(&reply).expect("plain data")
+    }
+
+    /// Processes that take part.
+    pub fn ranks(&self) -> u64 {
+        let Self::Potrs(plan) = self;
+        plan.grid().size()
+    }
+
+    /// What each device passes in.
+    pub fn inputs(&self) -> &[OperandSpec] {
+        let Self::Potrs(plan) = self;
+        plan.inputs()
+    }
+
+    /// What each device gets.
+    pub fn outputs(&self) -> &[OperandSpec] {
+        let Self::Potrs(plan) = self;
+        plan.outputs()
+    }
+
+    /// A number that is the same for the same call on every rank.
+    pub fn fingerprint(&self) -> u64 {
+        let Self::Potrs(plan) = self;
+        let mut hasher = DefaultHasher::new();
+        env!("CARGO_PKG_VERSION").hash(&mut hasher);
+        format!("{:?}", plan.request()).hash(&mut hasher);
+        hasher.finish()
+    }
+}

@@ -1,0 +1,73 @@
+//! The algorithms, each written once over the seams.
+
+mod potrs;
+mod redistribute;
+
+use crate::communicator::Communicator;
+use crate::device::{Buffer, Device};
+use crate::plan::{OperandSpec, Plan};
+use crate::solver::Solver;
+use crate::{Error, Result};
+pub use potrs::potrs;
+pub use redistribute::Rank;
+
+/// What a rank works with.
+#[derive(Clone, Copy)]
+pub struct Backend<'a> {
+    /// Kernels and scratch.
+    pub device: &'a dyn Device,
+    /// The other ranks.
+    pub communicator: &'a dyn Communicator,
+    /// The mathematics.
+    pub solver: &'a dyn Solver,
+}
+
+/// One rank's buffers, in the order of the plan's operand specifications.
+#[derive(Clone, Debug)]
+pub struct Operands {
+    /// What the caller passes in.
+    pub inputs: Vec<Buffer>,
+    /// What the caller gets.
+    pub outputs: Vec<Buffer>,
+}
+
+impl Operands {
+    fn check(&self, plan: &Plan) -> Result<()> {
+        let check = |kind: &str, buffers: &[Buffer], specs: &[OperandSpec]| {
+            if buffers.len() != specs.len() {
+                return Err(Error::internal(format!("{} {kind}s passed; the plan has {}", buffers.len(), specs.len())));
+            }
+            match buffers.iter().zip(specs).find(|(b, s)| b.bytes() != s.bytes()) {
+                None => Ok(()),
+                Some((buffer, spec)) => Err(Error::internal(format!(
+                    "{kind} {} has {} bytes; the plan needs {} ({:?}, {:?})",
+                    spec.name,
+                    buffer.bytes(),
+                    spec.bytes(),
+                    spec.shape,
+                    spec.dtype
+                ))),
+            }
+        };
+        check("input", &self.inputs, plan.inputs())?;
+        check("output", &self.outputs, plan.outputs())
+    }
+}
+
+/// Runs a plan on this rank. Collective: every rank of the communicator calls it with the same plan.
+///
+/// # Errors
+/// The same on every rank; see the routine.
+pub fn run(plan: &Plan, backend: &Backend<'_>, operands: &Operands) -> Result<()> {
+    operands.check(plan)?;
+    if backend.communicator.size() != plan.ranks() {
+        return Err(Error::internal(format!(
+            "a communicator of {} ranks for a plan of {}",
+            backend.communicator.size(),
+            plan.ranks()
+        )));
+    }
+    match plan {
+        Plan::Potrs(potrs_plan) => potrs(potrs_plan, plan.fingerprint(), backend, operands),
+    }
+}

@@ -1,0 +1,248 @@
+//! The host loops and the kernels' own source agree bit for bit on every operation.
+//!
+//! Each side works on its own copy of the same memory; the whole of it is compared, so that a write
+//! outside the result counts too. What is right is the business of the kernels' own tests.
+#![cfg(feature = "emulator")]
+
+use meshsolve::DType;
+use meshsolve::device::emulator::{EmulatorDevice, Order};
+use meshsolve::device::{Buffer, CpuDevice, Device, IndexMap, MatrixView, Operation, Permutation, Triangle};
+use meshsolve_kernels::args::InPlaceArgs;
+use proptest::prelude::*;
+
+/// Memory aligned to 16 bytes, filled with bits that are finite numbers in every element type and
+/// differ from place to place.
+#[derive(Clone, PartialEq)]
+struct Memory(Vec<u128>);
+
+impl Memory {
+    fn new(bytes: u64) -> Self {
+        let mut memory = Self(vec![0; bytes.div_ceil(16) as usize]);
+        let words: &mut [u32] = bytemuck::cast_slice_mut(&mut memory.0);
+        for (word, index) in words.iter_mut().zip(1_u32..) {
+            // The exponents of an f32 and of an f64 both stay in the middle of their ranges.
+            *word = index.wrapping_mul(0x9E37_79B1) & 0x807F_FFFF | 0x3F80_0000;
+        }
+        memory
+    }
+
+    /// Memory with these numbers at its start.
+    fn of<T: bytemuck::Pod>(values: &[T]) -> Self {
+        let mut memory = Self(vec![0; size_of_val(values).div_ceil(16)]);
+        bytemuck::cast_slice_mut(&mut memory.0)[..size_of_val(values)]
+            .copy_from_slice(bytemuck::cast_slice::<T, u8>(values));
+        memory
+    }
+
+    fn buffer(&mut self) -> Buffer {
+        let bytes = size_of_val(&*self.0) as u64;
+        // SAFETY: the memory outlives the operations of `agree`, which are its only use meanwhile.
+        unsafe { Buffer::from_raw(self.0.as_mut_ptr().cast(), bytes) }
+    }
+}
+
+/// Runs the same operations on both kinds of device, each on a copy of the memories, and compares all.
+fn agree<const N: usize>(memories: [Memory; N], order: Order, operate: impl Fn(&dyn Device, [Buffer; N])) {
+    let mut on_cpu = memories.clone();
+    operate(&CpuDevice::new(), on_cpu.each_mut().map(Memory::buffer));
+    let mut emulated = memories.clone();
+    operate(&EmulatorDevice::new(order), emulated.each_mut().map(Memory::buffer));
+    for (which, (cpu, emulated)) in on_cpu.iter().zip(&emulated).enumerate() {
+        let difference = cpu.0.iter().zip(&emulated.0).position(|(cpu, emulated)| cpu != emulated);
+        assert_eq!(difference, None, "memory {which} differs first at this unit of 16 bytes ({order:?})");
+    }
+    assert!(on_cpu != memories, "the operations changed nothing, so nothing was compared");
+}
+
+fn any_order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::Forward), Just(Order::Reverse), any::<u64>().prop_map(Order::Shuffled)]
+}
+
+fn any_dtype() -> impl Strategy<Value = DType> {
+    prop::sample::select(DType::ALL.to_vec())
+}
+
+prop_compose! {
+    /// A map of `count` local indices whose results stay below its limit, and at least one is valid.
+    fn any_map(count: u64)(
+        tile in 1_u64..40, procs in 1_u64..4, proc_seed in 0_u64..4, cut in 0_u64..20,
+        turn in 0.0..1.0_f64, rotates: bool,
+    ) -> IndexMap {
+        let proc = proc_seed % procs;
+        let capacity = count.div_ceil(tile) * tile * procs;
+        let base = IndexMap::block_cyclic(tile, procs, proc, capacity);
+        let rotated = if rotates {
+            IndexMap { shift: (turn * capacity as f64) as u64 % capacity, capacity, ..base }
+        } else {
+            base
+        };
+        // Local index 0 stays valid, so that every operation has something to do.
+        let least = rotated.map(0).map_or(capacity, |first| first + 1);
+        IndexMap { limit: capacity.saturating_sub(cut).max(least), ..rotated }
+    }
+}
+
+/// Extents of a matrix with maps for its rows and columns.
+fn any_mapped() -> impl Strategy<Value = (u64, u64, IndexMap, IndexMap)> {
+    (1_u64..80, 1_u64..80).prop_flat_map(|(rows, cols)| (Just(rows), Just(cols), any_map(rows), any_map(cols)))
+}
+
+fn view(dtype: DType, data: Buffer, ld: u64, rows: u64, cols: u64) -> MatrixView {
+    MatrixView { dtype, data, leading_dimension: ld, rows, cols }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn conversions((rows, cols, row_map, col_map) in any_mapped(), slack in 0_u64..4, dtype in any_dtype(), order in any_order()) {
+        let (wide, tall) = (col_map.limit + slack, rows + slack);
+        let row_major = Memory::new(row_map.limit * wide * dtype.size());
+        let col_major = Memory::new((cols * tall + 1) * dtype.size());
+        let operate = |forward: bool| move |device: &dyn Device, [row_major, col_major]: [Buffer; 2]| {
+            let row_major = view(dtype, row_major, wide, row_map.limit, col_map.limit);
+            let col_major = view(dtype, col_major, tall, rows, cols);
+            if forward {
+                device.convert_forward(&row_major, &col_major, row_map, col_map).unwrap();
+            } else {
+                device.convert_reverse(&col_major, &row_major, row_map, col_map).unwrap();
+            }
+        };
+        // Contents that differ between the two, so that every copied element is a change.
+        let mut other = col_major.clone();
+        other.0.iter_mut().for_each(|unit| *unit ^= 0x0000_0001_0000_0001_0000_0001_0000_0001);
+        agree([row_major.clone(), other.clone()], order, operate(true));
+        agree([row_major, other], order, operate(false));
+    }
+
+    #[test]
+    fn conversion_in_place(
+        rows in 2_u64..90, cols in 2_u64..90, room in 1_u64..200, dtype in any_dtype(), order in any_order(),
+    ) {
+        let matrix = Memory::new(rows * cols * dtype.size());
+        let scratch = Memory::new(room * rows.max(cols) * dtype.size());
+        agree([matrix, scratch], order, |device, [matrix, scratch]| {
+            device.convert_in_place(dtype, matrix, rows, cols, scratch).unwrap();
+        });
+    }
+
+    #[test]
+    fn every_step_of_the_conversion_in_place(
+        p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, stride in 1_u64..400, dtype in any_dtype(), order in any_order(),
+    ) {
+        let matrix = Memory::new(p * q * g * g * dtype.size());
+        let args = InPlaceArgs { buf: 0, scratch: 0, p, q, g, stride };
+        let scratch = Memory::new(args.cuts() * g * dtype.size());
+        let size = dtype.element_size();
+        type Step = fn(meshsolve::device::ElementSize, InPlaceArgs) -> Operation;
+        let steps: [Step; 4] =
+            [Operation::TransposeBlocks, Operation::SaveCutSegments, Operation::MoveChains, Operation::MoveCycles];
+        for count in 1..=steps.len() {
+            agree([matrix.clone(), scratch.clone()], order, |device, [matrix, scratch]| {
+                let mut args = args;
+                (args.buf, args.scratch) = (matrix.address(), scratch.address());
+                for step in &steps[..count] {
+                    // SAFETY: the buffers hold the matrix and all cuts.
+                    unsafe { device.launch(&step(size, args)).unwrap() };
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn copies_of_lines(
+        len in 1_u64..600, lines in 1_u64..30, more in (0_u64..5, 0_u64..5), offset in 0_u64..3,
+        dtype in any_dtype(), order in any_order(),
+    ) {
+        let size = dtype.size();
+        let (from, to) = (len + more.0, len + more.1);
+        let mut target = Memory::new((offset + lines * to) * size);
+        target.0.iter_mut().for_each(|unit| *unit = !*unit);
+        agree([Memory::new((offset + lines * from) * size), target], order, |device, [src, dst]| {
+            let src = src.slice(offset * size, src.bytes() - offset * size);
+            let dst = dst.slice(offset * size, dst.bytes() - offset * size);
+            device.copy_lines(dtype, src, from, dst, to, len, lines).unwrap();
+        });
+    }
+
+    #[test]
+    fn permutations_of_slots(
+        sources in (2_u32..10).prop_flat_map(|n| Just((0..n).collect::<Vec<_>>()).prop_shuffle()),
+        tile in 1_u64..40, other in 1_u64..40, dtype in any_dtype(), order in any_order(),
+    ) {
+        let permutation = Permutation::from_sources(&sources);
+        prop_assume!(!permutation.is_identity());
+        let along = sources.len() as u64 * tile;
+        let matrix = Memory::new(along * other * dtype.size());
+        agree([matrix.clone()], order, |device, [matrix]| {
+            device.permute_columns(&view(dtype, matrix, other, other, along), tile, &permutation).unwrap();
+        });
+        agree([matrix], order, |device, [matrix]| {
+            device.permute_rows(&view(dtype, matrix, along, along, other), tile, &permutation).unwrap();
+        });
+    }
+
+    #[test]
+    fn identity_and_fill(
+        (rows, cols, row_map, col_map) in any_mapped(), from in 0_u64..60, guard in 0_i32..3,
+        count in 1_u64..1000, dtype in any_dtype(), order in any_order(),
+    ) {
+        let matrix = Memory::new(rows * cols * dtype.size());
+        let guarded = [matrix.clone(), Memory::of(&[guard]), Memory::new(64)];
+        agree(guarded, order, |device, [matrix, guard, changed]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            device.set_identity(&matrix, row_map, col_map, from, Some(guard)).unwrap();
+            device.fill(DType::I32, changed, [0, 0], None).unwrap();
+        });
+        agree([matrix.clone()], order, |device, [matrix]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            device.set_identity(&matrix, row_map, col_map, 0, None).unwrap();
+        });
+        let filled = [Memory::new(count * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
+        agree(filled, order, |device, [data, guard, changed]| {
+            device.fill(dtype, data.slice(0, count * dtype.size()), dtype.nan_bits(), Some(guard)).unwrap();
+            device.fill(DType::I32, changed, [7, 0], None).unwrap();
+        });
+    }
+
+    #[test]
+    fn search_for_non_finite_elements(
+        (rows, cols, row_map, col_map) in any_mapped(), at in 0.0..1.0_f64,
+        triangle in prop::sample::select(vec![Triangle::Both, Triangle::Lower, Triangle::Upper]),
+        dtype in any_dtype(), order in any_order(),
+    ) {
+        let mut matrix = Memory::new(rows * cols * dtype.size());
+        // All bits set are not a number in every type.
+        let numbers = rows * cols * u64::from(dtype.parts());
+        let real_size = dtype.real().size();
+        let place = ((at * numbers as f64) as u64 * real_size) as usize;
+        bytemuck::cast_slice_mut::<_, u8>(&mut matrix.0)[place..][..real_size as usize].fill(0xFF);
+        agree([matrix, Memory::of(&[0_i32; 4]), Memory::new(64)], order, |device, [matrix, flag, changed]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            device.find_non_finite(&matrix, row_map, col_map, triangle, flag).unwrap();
+            device.fill(DType::I32, changed, [0, 0], None).unwrap();
+        });
+    }
+
+    #[test]
+    fn sums_of_logarithms(
+        rows in 1_u64..700, cols in 1_u64..50, tile in 1_u64..40, procs in (1_u64..4, 1_u64..4),
+        seeds in (0_u64..4, 0_u64..4), n in 0_u64..900, dtype in any_dtype(), order in any_order(),
+    ) {
+        let row_map = IndexMap::block_cyclic(tile, procs.0, seeds.0 % procs.0, u64::MAX);
+        let col_map = IndexMap::block_cyclic(tile, procs.1, seeds.1 % procs.1, u64::MAX);
+        let memories = [Memory::new(rows * cols * dtype.size()), Memory::of(&[f64::NAN, 0.0]), Memory::of(&[0.0_f64; 2])];
+        agree(memories, order, |device, [matrix, sum, scaled]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            device.diag_log_sum(&matrix, row_map, col_map, n, sum).unwrap();
+            device.scale_to(sum, 2.0, dtype, scaled).unwrap();
+        });
+    }
+
+    #[test]
+    fn status_words(max in prop::collection::vec(-2_i32..3, 4), min in prop::collection::vec(-2_i32..3, 4), order in any_order()) {
+        agree([Memory::of(&max), Memory::of(&min), Memory::of(&[99_i32; 4])], order, |device, [max, min, out]| {
+            device.combine_status(max, min, out).unwrap();
+        });
+    }
+}

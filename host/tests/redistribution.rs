@@ -1,0 +1,202 @@
+//! Forward and reverse redistribution on simulated ranks, bit for bit against an oracle that deals
+//! tiles out one by one; bytes and scratch against the plan.
+
+mod common;
+
+use common::{Memory, UNTOUCHED, deal, encoded};
+use meshsolve::device::{Buffer, CpuDevice, Scratch};
+use meshsolve::layout::{Coordinate, ProcessGrid};
+use meshsolve::plan::{Dimension, MatrixPlan, Placement};
+use meshsolve::routines::Rank;
+use meshsolve::{DType, simulate};
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    dtype: DType,
+    grid: [u64; 2],
+    extent: [u64; 2],
+    tile: [u64; 2],
+    placement: [Placement; 2],
+}
+
+impl Case {
+    fn plan(&self) -> MatrixPlan {
+        let dimension = |k: usize| Dimension::new(self.extent[k], self.tile[k], self.grid[k], self.placement[k]);
+        MatrixPlan::new(self.dtype, ProcessGrid::new(self.grid[0], self.grid[1]), dimension(0), dimension(1))
+    }
+
+    /// The global index behind element `l` of what process `proc` holds for the caller.
+    fn caller_global(&self, axis: usize, proc: u64, l: u64) -> Option<u64> {
+        let shard = self.extent[axis].div_ceil(self.grid[axis]);
+        let g = match self.placement[axis] {
+            Placement::Sharded => proc * shard + l,
+            Placement::Replicated => l,
+        };
+        (g < self.extent[axis]).then_some(g)
+    }
+
+    /// What the caller passes in on a rank: real elements encode their place, padding is untouched.
+    fn caller_memory(&self, plan: &MatrixPlan, at: Coordinate) -> Memory {
+        let [rows, cols] = plan.caller_shape();
+        let mut memory = Memory::new(rows * cols * self.dtype.size());
+        for i in 0..rows {
+            for j in 0..cols {
+                if let (Some(gi), Some(gj)) = (self.caller_global(0, at.row, i), self.caller_global(1, at.col, j)) {
+                    memory.set_element(self.dtype, i * cols + j, &encoded(self.dtype, gi, gj));
+                }
+            }
+        }
+        memory
+    }
+}
+
+fn check(case: Case) {
+    let plan = case.plan();
+    let grid = plan.grid();
+    let at: Vec<Coordinate> = (0..grid.size()).map(|r| grid.coordinate(r)).collect();
+    let given: Vec<Memory> = at.iter().map(|&at| case.caller_memory(&plan, at)).collect();
+    let [rows, cols] = plan.solver_shape();
+    let fresh = |bytes: u64| -> Vec<Memory> { at.iter().map(|_| Memory::new(bytes)).collect() };
+    let back = fresh(plan.caller_shape()[0] * plan.caller_shape()[1] * case.dtype.size());
+    let solver = fresh(plan.solver_bytes());
+    let buffers = |memory: &[Memory]| -> Vec<Buffer> { memory.iter().map(Memory::buffer).collect() };
+    let (given_buffers, solver_buffers, back_buffers) = (buffers(&given), buffers(&solver), buffers(&back));
+
+    let on_device = |work: &(dyn Fn(usize, &Rank<'_>) -> meshsolve::Result<()> + Sync), reverse: bool| {
+        simulate::on_ranks(at.len(), |r, communicator| {
+            let device = CpuDevice::new();
+            let scratch = Scratch::new(&device, plan.scratch_bytes())?;
+            work(r, &Rank { device: &device, communicator, scratch: scratch.buffer() })?;
+            assert_eq!(device.peak_scratch_bytes(), plan.scratch_bytes(), "one allocation, as planned");
+            let rank = r as u64;
+            let planned = if reverse { plan.reverse_traffic(rank) } else { plan.forward_traffic(rank) };
+            assert_eq!(communicator.traffic(), planned, "{case:?} rank {r}");
+            Ok(())
+        })
+        .unwrap();
+    };
+
+    on_device(&|r, rank| rank.forward(&plan, given_buffers[r], solver_buffers[r]), false);
+    check_solver(&case, &plan, &solver);
+    on_device(&|r, rank| rank.reverse(&plan, solver_buffers[r], back_buffers[r]), true);
+    for (r, (back, given)) in back.iter().zip(&given).enumerate() {
+        assert!(back.bytes() == given.bytes(), "{case:?}: rank {r} did not get back what it gave");
+    }
+
+    if plan.in_place() {
+        on_device(&|r, rank| rank.forward(&plan, given_buffers[r], given_buffers[r]), false);
+        check_solver(&case, &plan, &given);
+        on_device(&|r, rank| rank.reverse(&plan, given_buffers[r], given_buffers[r]), true);
+        for (r, memory) in given.iter().enumerate() {
+            assert!(memory.bytes() == case.caller_memory(&plan, at[r]).bytes(), "{case:?}: rank {r} in place");
+        }
+    }
+
+    // Never a second full matrix: one slab in flight each way and at most one held.
+    let slab = (case.tile[1] * rows).max(case.tile[0] * cols) * case.dtype.size();
+    assert!(plan.scratch_bytes() <= 3 * slab.max(1), "{case:?}: {} > 3 · {slab}", plan.scratch_bytes());
+}
+
+fn check_solver(case: &Case, plan: &MatrixPlan, solver: &[Memory]) {
+    let [ld, _] = plan.solver_shape();
+    let rows = deal(case.extent[0], case.tile[0], case.grid[0]);
+    let cols = deal(case.extent[1], case.tile[1], case.grid[1]);
+    for (gi, &(row, i)) in (0..).zip(&rows) {
+        for (gj, &(col, j)) in (0..).zip(&cols) {
+            let rank = usize::try_from(plan.grid().rank(Coordinate { row, col })).unwrap();
+            let found = solver[rank].element(case.dtype, i + j * ld);
+            assert!(found == encoded(case.dtype, gi, gj), "{case:?}: element ({gi}, {gj}) is not at ({i}, {j}) of {rank}");
+        }
+    }
+}
+
+const SHARDED: [Placement; 2] = [Placement::Sharded, Placement::Sharded];
+
+#[test]
+fn every_grid_to_four_by_four() {
+    for pr in 1..=4 {
+        for pc in 1..=4 {
+            let both = pr * pc;
+            // dividing, ragged, smaller than the tile, fewer elements than processes, empty
+            for (m, n, t) in [(both * 4, both * 8, 4), (13, 17, 3), (29, 23, 5), (3, 5, 8), (2, 1, 1), (0, 3, 2)] {
+                for dtype in [DType::F32, DType::F64, DType::C128] {
+                    check(Case { dtype, grid: [pr, pc], extent: [m, n], tile: [t, t], placement: SHARDED });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn replicated_dimensions_are_picked_and_collected() {
+    for grid in [[1, 1], [1, 3], [3, 1], [2, 2], [2, 3]] {
+        for rows in [Placement::Sharded, Placement::Replicated] {
+            for cols in [Placement::Sharded, Placement::Replicated] {
+                for (m, n, t, u) in [(12, 6, 2, 3), (13, 1, 4, 1), (7, 5, 3, 2), (1, 1, 4, 4), (5, 0, 2, 1)] {
+                    check(Case {
+                        dtype: DType::C64,
+                        grid,
+                        extent: [m, n],
+                        tile: [t, u],
+                        placement: [rows, cols],
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_moves_between_devices_where_each_holds_one_tile() {
+    let case = Case {
+        dtype: DType::F64,
+        grid: [2, 3],
+        extent: [12, 18],
+        tile: [6, 6],
+        placement: SHARDED,
+    };
+    let plan = case.plan();
+    for rank in 0..6 {
+        assert_eq!(plan.forward_traffic(rank).sent, 0);
+    }
+    check(case);
+}
+
+#[test]
+fn untouched_memory_is_not_an_element() {
+    for dtype in DType::ALL {
+        assert_ne!(encoded(dtype, 7, 9), vec![UNTOUCHED; usize::try_from(dtype.size()).unwrap()]);
+    }
+}
+
+fn placement() -> impl Strategy<Value = Placement> {
+    prop_oneof![3 => Just(Placement::Sharded), 1 => Just(Placement::Replicated)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn forward_and_reverse_on_random_grids(
+        grid in [1u64..=4, 1u64..=4],
+        extent in [0u64..60, 0u64..60],
+        tile in [1u64..12, 1u64..12],
+        placement in [placement(), placement()],
+        dtype in prop::sample::select(DType::ALL.to_vec()),
+    ) {
+        check(Case { dtype, grid, extent, tile, placement });
+    }
+
+    #[test]
+    fn in_place_where_the_tile_divides_the_shards(
+        grid in [1u64..=4, 1u64..=4],
+        tiles in [1u64..=5, 1u64..=5],
+        tile in [1u64..9, 1u64..9],
+        dtype in prop::sample::select(DType::ALL.to_vec()),
+    ) {
+        let extent = [grid[0] * tiles[0] * tile[0], grid[1] * tiles[1] * tile[1]];
+        let case = Case { dtype, grid, extent, tile, placement: SHARDED };
+        prop_assert!(case.plan().in_place());
+        check(case);
+    }
+}

@@ -1,0 +1,333 @@
+//! Argument blocks of the kernels, and the index maps inside them.
+//!
+//! Every kernel takes exactly one of these structs by value. They are plain data without padding,
+//! so the host hands the driver a pointer to the struct and nothing can be passed in a wrong order.
+//!
+//! Addresses are 64-bit device addresses (in the emulator, addresses of the host), aligned to the
+//! element. Sizes, leading dimensions and strides count elements, never bytes.
+
+use bytemuck::{Pod, Zeroable};
+use core::num::NonZero;
+
+/// Address of device memory (of host memory in the emulator). 0 is the null pointer.
+pub type Address = u64;
+
+/// Maps an index of a local buffer to an index of another buffer or of the whole matrix.
+///
+/// With `l' = l + first`, the block-cyclic formula gives
+/// `g = ((l' / tile) · procs + proc) · tile + l' mod tile`; then `g + shift`, reduced by `capacity`
+/// if it reaches it, is the result. The index is valid if the result is below `limit`.
+///
+/// No step overflows as long as `g < capacity`, `shift < capacity` and `capacity < 2⁶³`, or
+/// `shift = 0` and `capacity = u64::MAX` (no rotation).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct IndexMap {
+    /// Elements in a tile. A tile of 0 maps nothing.
+    pub tile: u64,
+    /// Processes that tiles are dealt to in turn; 1 for a contiguous dimension.
+    pub procs: u64,
+    /// The process that owns the local buffer, below `procs`.
+    pub proc: u64,
+    /// Local index of the first element covered.
+    pub first: u64,
+    /// Rotation applied to the global index.
+    pub shift: u64,
+    /// Length of the rotated range.
+    pub capacity: u64,
+    /// Results from here on are invalid (padding).
+    pub limit: u64,
+}
+
+impl IndexMap {
+    /// The map `l → l`, valid below `limit`.
+    pub const fn identity(limit: u64) -> Self {
+        Self { tile: 1, procs: 1, proc: 0, first: 0, shift: 0, capacity: u64::MAX, limit }
+    }
+
+    /// Local index to global index of a block-cyclic dimension of `limit` elements, source process 0.
+    pub const fn block_cyclic(tile: u64, procs: u64, proc: u64, limit: u64) -> Self {
+        Self { tile, procs, proc, ..Self::identity(limit) }
+    }
+
+    /// The index that `l` maps to, or `None` where that is padding.
+    #[inline(always)]
+    pub fn map(&self, l: u64) -> Option<u64> {
+        let tile = NonZero::new(self.tile)?;
+        let l = l + self.first;
+        let global = (l / tile * self.procs + self.proc) * self.tile + l % tile;
+        let rotated = global + self.shift;
+        let result = if rotated >= self.capacity { rotated - self.capacity } else { rotated };
+        (result < self.limit).then_some(result)
+    }
+
+    /// The local index that maps to `result`, or `None` if there is none in this buffer.
+    #[inline(always)]
+    pub fn unmap(&self, result: u64) -> Option<u64> {
+        let (tile, procs) = (NonZero::new(self.tile)?, NonZero::new(self.procs)?);
+        if result >= self.limit {
+            return None;
+        }
+        let turn = if result >= self.shift { 0 } else { self.capacity };
+        let global = result + turn - self.shift;
+        if global / tile % procs != self.proc {
+            return None;
+        }
+        let l = global / tile / procs * self.tile + global % tile;
+        l.checked_sub(self.first)
+    }
+}
+
+/// Which triangle of a matrix a kernel looks at, by global index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Triangle {
+    /// The whole matrix.
+    Both = 0,
+    /// Row index ≥ column index.
+    Lower = 1,
+    /// Row index ≤ column index.
+    Upper = 2,
+}
+
+/// Arguments of `convert_forward` and `convert_reverse`: a conversion between a row-major buffer
+/// and a column-major one.
+///
+/// Forward, for all `i < rows`, `j < cols`: `dst[i + j·ld_dst] = src[r·ld_src + c]` with
+/// `r = row_map(i)`, `c = col_map(j)`, and zero where either is invalid.
+/// Reverse: `dst[r·ld_dst + c] = src[i + j·ld_src]` where both are valid; nothing else is written.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct ConvertArgs {
+    /// Source buffer.
+    pub src: Address,
+    /// Destination buffer; must not overlap the source.
+    pub dst: Address,
+    /// Leading dimension of the source.
+    pub ld_src: u64,
+    /// Leading dimension of the destination.
+    pub ld_dst: u64,
+    /// Rows of the column-major buffer.
+    pub rows: u64,
+    /// Columns of the column-major buffer.
+    pub cols: u64,
+    /// Row of the column-major buffer to row of the row-major one.
+    pub row_map: IndexMap,
+    /// Column of the column-major buffer to column of the row-major one.
+    pub col_map: IndexMap,
+}
+
+/// Arguments of the kernels that turn a full row-major `(p·g) × (q·g)` buffer into a column-major
+/// one in place.
+///
+/// `transpose_blocks` transposes every g × g block where it stands. The memory is then
+/// `[p][g][q][segment of g elements]` and has to become `[q][g][p][segment]`: segment
+/// `(a·g + i)·q + b` belongs at `(b·g + i)·p + a`. `save_cuts`, `move_chains` and `move_cycles`, in this
+/// order, do that; `stride` says which segments are cuts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct InPlaceArgs {
+    /// The matrix.
+    pub buf: Address,
+    /// Room for [`InPlaceArgs::cuts`] segments; `transpose_blocks` and `move_cycles` do not use it.
+    pub scratch: Address,
+    /// Rows in units of `g`.
+    pub p: u64,
+    /// Columns in units of `g`.
+    pub q: u64,
+    /// Edge of a block, and elements of the matrix in a segment.
+    pub g: u64,
+    /// Every segment whose index is a multiple of this is a cut; at least 1.
+    pub stride: u64,
+}
+
+impl InPlaceArgs {
+    /// Number of segments in the buffer.
+    #[inline(always)]
+    pub const fn segments(&self) -> u64 {
+        self.p * self.g * self.q
+    }
+
+    /// Number of cut segments, which is also the scratch needed, in segments.
+    #[inline(always)]
+    pub const fn cuts(&self) -> u64 {
+        ceil_div(self.segments(), self.stride)
+    }
+}
+
+/// `⌈count / size⌉`, and 0 where `size` is 0 (so that device code has no panic path).
+#[inline(always)]
+pub(crate) const fn ceil_div(count: u64, size: u64) -> u64 {
+    match NonZero::new(size) {
+        Some(size) => count.div_ceil(size.get()),
+        None => 0,
+    }
+}
+
+/// Arguments of `copy_lines`: `dst[line·ld_dst + x] = src[line·ld_src + x]`, `x < len`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct CopyLinesArgs {
+    /// Source buffer.
+    pub src: Address,
+    /// Destination buffer; must not overlap the lines read.
+    pub dst: Address,
+    /// Distance of two lines in the source.
+    pub ld_src: u64,
+    /// Distance of two lines in the destination.
+    pub ld_dst: u64,
+    /// Contiguous elements in a line.
+    pub len: u64,
+    /// Number of lines.
+    pub lines: u64,
+}
+
+/// Arguments of `permute_slots`: an in-place permutation of slots.
+///
+/// Element `x < width` of a slot is at `line·line_stride + slot·slot_stride + x`, for every line.
+/// `cycles` holds the permutation's cycles one after the other: in a cycle `d0, d1, …, dk` slot d0
+/// takes what d1 held, d1 what d2 held, …, dk what d0 held.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct PermuteSlotsArgs {
+    /// The buffer.
+    pub buf: Address,
+    /// Slots as `u32`, cycle after cycle.
+    pub cycles: Address,
+    /// `n_cycles + 1` positions in `cycles` as `u32`: cycle k is `starts[k]..starts[k + 1]`.
+    pub starts: Address,
+    /// Number of cycles.
+    pub n_cycles: u64,
+    /// Number of lines.
+    pub lines: u64,
+    /// Distance of two lines.
+    pub line_stride: u64,
+    /// Distance of two slots.
+    pub slot_stride: u64,
+    /// Contiguous elements in a slot of one line.
+    pub width: u64,
+}
+
+/// Arguments of `set_identity`: writes the identity into the padding of a column-major matrix.
+///
+/// The local element (i, j) with global indices (gi, gj), both valid, becomes `one` if gi = gj and
+/// zero otherwise, wherever gi ≥ `from` or gj ≥ `from`. `from = 0` makes the whole matrix the identity.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct SetIdentityArgs {
+    /// The matrix.
+    pub buf: Address,
+    /// Address of an `i32`: if not null and the word is 0, the kernel does nothing.
+    pub guard: Address,
+    /// Leading dimension.
+    pub ld: u64,
+    /// Local rows.
+    pub rows: u64,
+    /// Local columns.
+    pub cols: u64,
+    /// Local row to global row.
+    pub row_map: IndexMap,
+    /// Local column to global column.
+    pub col_map: IndexMap,
+    /// First global index of the padding.
+    pub from: u64,
+    /// The bits of 1 in the element type, low word first.
+    pub one: [u64; 2],
+}
+
+/// Arguments of `fill`: sets `count` contiguous elements to one value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct FillArgs {
+    /// The buffer.
+    pub buf: Address,
+    /// Address of an `i32`: if not null and the word is 0, the kernel does nothing.
+    pub guard: Address,
+    /// Elements to set.
+    pub count: u64,
+    /// The element's bits, low word first.
+    pub value: [u64; 2],
+}
+
+/// Arguments of `find_non_finite`: sets `flag` to 1 if an element is infinite or not a number.
+///
+/// It never writes another value, so the flag must be 0 before. Only elements with valid global
+/// indices inside the triangle are looked at.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct FindNonFiniteArgs {
+    /// Column-major matrix.
+    pub buf: Address,
+    /// Address of the `i32` to set.
+    pub flag: Address,
+    /// Leading dimension in elements (a complex number is one element).
+    pub ld: u64,
+    /// Local rows.
+    pub rows: u64,
+    /// Local columns.
+    pub cols: u64,
+    /// Local row to global row.
+    pub row_map: IndexMap,
+    /// Local column to global column.
+    pub col_map: IndexMap,
+    /// 1 for real elements, 2 for complex ones.
+    pub parts: u32,
+    /// A [`Triangle`] as its number.
+    pub triangle: u32,
+}
+
+/// Arguments of `diag_log_sum`: the sum of ln|real part| over this device's diagonal entries.
+///
+/// Covers every (i, j) with equal, valid global indices below `n`; the sum is taken in f64 and in a
+/// fixed order (see [`crate::log_sum`]).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct DiagLogSumArgs {
+    /// Column-major matrix.
+    pub buf: Address,
+    /// Address of the `f64` result.
+    pub out: Address,
+    /// Leading dimension in elements (a complex number is one element).
+    pub ld: u64,
+    /// Local rows.
+    pub rows: u64,
+    /// Local columns.
+    pub cols: u64,
+    /// Local row to global row.
+    pub row_map: IndexMap,
+    /// Local column to global column.
+    pub col_map: IndexMap,
+    /// Order of the matrix whose diagonal is meant.
+    pub n: u64,
+    /// 1 for real elements, 2 for complex ones.
+    pub parts: u64,
+}
+
+/// Arguments of `scale_to`: `dst[0] = scale · src[0]`, computed in f64, rounded to the result's type.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct ScaleToArgs {
+    /// Address of the `f64` to scale.
+    pub src: Address,
+    /// Address of the result.
+    pub dst: Address,
+    /// The factor.
+    pub scale: f64,
+}
+
+/// Arguments of `combine_status`: one status from the words that all devices reduced.
+///
+/// The first word w with `max[w] ≠ 0` or `min[w] ≠ 0` decides: the status is −1 if w = 0 and
+/// otherwise `max[w]`, or `min[w]` where that is 0. Without such a word it is 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct CombineStatusArgs {
+    /// Address of the largest values as `i32`.
+    pub max: Address,
+    /// Address of the smallest values as `i32`.
+    pub min: Address,
+    /// Address of the resulting `i32`.
+    pub out: Address,
+    /// Number of words.
+    pub count: u64,
+}

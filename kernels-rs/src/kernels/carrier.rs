@@ -1,0 +1,79 @@
+//! The types that kernels move and compute with.
+
+use crate::launch::ElementSize;
+use cuda_std::shared::SharedValue;
+
+/// Plain bits of 4, 8 or 16 bytes. A u128 moves in one access of 16 bytes; a struct would not.
+pub(crate) trait Carrier: SharedValue + Default {
+    /// The size as launches know it.
+    const SIZE: ElementSize;
+
+    /// The value with these bits, low word first.
+    fn from_words(words: [u64; 2]) -> Self;
+}
+
+impl Carrier for u32 {
+    const SIZE: ElementSize = ElementSize::B4;
+    #[inline(always)]
+    fn from_words(words: [u64; 2]) -> Self {
+        words[0] as u32
+    }
+}
+
+impl Carrier for u64 {
+    const SIZE: ElementSize = ElementSize::B8;
+    #[inline(always)]
+    fn from_words(words: [u64; 2]) -> Self {
+        words[0]
+    }
+}
+
+impl Carrier for u128 {
+    const SIZE: ElementSize = ElementSize::B16;
+    #[inline(always)]
+    fn from_words(words: [u64; 2]) -> Self {
+        words[0] as u128 | (words[1] as u128) << 64
+    }
+}
+
+/// The real types of the kernels that compute.
+pub(crate) trait Real: Copy {
+    /// Neither infinite nor not a number.
+    fn is_finite(self) -> bool;
+
+    /// The same value.
+    fn to_f64(self) -> f64;
+
+    /// The nearest value.
+    fn from_f64(value: f64) -> Self;
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        f32::is_finite(self)
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        f64::is_finite(self)
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+}

@@ -1,0 +1,101 @@
+//! The kernels: one table of entry points over generic bodies.
+//!
+//! Rules for the bodies: indices are u64 (within a tile u32), every loop over work strides by the grid,
+//! nothing can panic (no slices, no plain division by a variable), everything is inlined, and a barrier
+//! is reached by all threads of a block or by none.
+
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+use crate::args::*;
+
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod carrier;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod checks;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod convert;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod in_place;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod padding;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod reduce;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod slabs;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod work;
+
+/// Defines the entry points, the list of their names and, for the emulator, their lookup by name.
+macro_rules! kernels {
+    ($($name:ident($args:ty) = $body:expr;)*) => {
+        /// The names of all entry points in the PTX.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        #[cfg(any(target_os = "cuda", feature = "emulator"))]
+        mod entries {
+            use super::*;
+            use cuda_std::kernel;
+            $(
+                #[kernel]
+                #[allow(clippy::missing_safety_doc, improper_ctypes_definitions)]
+                pub unsafe fn $name(args: $args) {
+                    // SAFETY: whoever launches the kernel vouches for its arguments.
+                    unsafe { ($body)(&args) }
+                }
+            )*
+        }
+
+        #[cfg(all(feature = "emulator", not(target_os = "cuda")))]
+        impl crate::emulator::Entry {
+            /// The entry point of this name.
+            pub(crate) fn find(name: &str) -> Option<Self> {
+                match name {
+                    $(stringify!($name) => Some(Self::new::<$args>(|args| {
+                        // SAFETY: whoever launches the kernel vouches for its arguments.
+                        unsafe { entries::$name(bytemuck::pod_read_unaligned(args)) }
+                    })),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kernels! {
+    convert_forward_b4(ConvertArgs) = convert::forward::<u32>;
+    convert_forward_b8(ConvertArgs) = convert::forward::<u64>;
+    convert_forward_b16(ConvertArgs) = convert::forward::<u128>;
+    convert_reverse_b4(ConvertArgs) = convert::reverse::<u32>;
+    convert_reverse_b8(ConvertArgs) = convert::reverse::<u64>;
+    convert_reverse_b16(ConvertArgs) = convert::reverse::<u128>;
+    transpose_blocks_b4(InPlaceArgs) = in_place::transpose_blocks::<u32>;
+    transpose_blocks_b8(InPlaceArgs) = in_place::transpose_blocks::<u64>;
+    transpose_blocks_b16(InPlaceArgs) = in_place::transpose_blocks::<u128>;
+    save_cuts_b4(InPlaceArgs) = in_place::save_cuts::<u32>;
+    save_cuts_b8(InPlaceArgs) = in_place::save_cuts::<u64>;
+    save_cuts_b16(InPlaceArgs) = in_place::save_cuts::<u128>;
+    move_chains_b4(InPlaceArgs) = in_place::move_chains::<u32>;
+    move_chains_b8(InPlaceArgs) = in_place::move_chains::<u64>;
+    move_chains_b16(InPlaceArgs) = in_place::move_chains::<u128>;
+    move_cycles_b4(InPlaceArgs) = in_place::move_cycles::<u32>;
+    move_cycles_b8(InPlaceArgs) = in_place::move_cycles::<u64>;
+    move_cycles_b16(InPlaceArgs) = in_place::move_cycles::<u128>;
+    copy_lines_b4(CopyLinesArgs) = slabs::copy_lines::<u32>;
+    copy_lines_b8(CopyLinesArgs) = slabs::copy_lines::<u64>;
+    copy_lines_b16(CopyLinesArgs) = slabs::copy_lines::<u128>;
+    permute_slots_b4(PermuteSlotsArgs) = slabs::permute_slots::<u32>;
+    permute_slots_b8(PermuteSlotsArgs) = slabs::permute_slots::<u64>;
+    permute_slots_b16(PermuteSlotsArgs) = slabs::permute_slots::<u128>;
+    set_identity_b4(SetIdentityArgs) = padding::set_identity::<u32>;
+    set_identity_b8(SetIdentityArgs) = padding::set_identity::<u64>;
+    set_identity_b16(SetIdentityArgs) = padding::set_identity::<u128>;
+    fill_b4(FillArgs) = padding::fill::<u32>;
+    fill_b8(FillArgs) = padding::fill::<u64>;
+    fill_b16(FillArgs) = padding::fill::<u128>;
+    find_non_finite_f32(FindNonFiniteArgs) = checks::find_non_finite::<f32>;
+    find_non_finite_f64(FindNonFiniteArgs) = checks::find_non_finite::<f64>;
+    diag_log_sum_f32(DiagLogSumArgs) = reduce::diag_log_sum::<f32>;
+    diag_log_sum_f64(DiagLogSumArgs) = reduce::diag_log_sum::<f64>;
+    scale_to_f32(ScaleToArgs) = reduce::scale_to::<f32>;
+    scale_to_f64(ScaleToArgs) = reduce::scale_to::<f64>;
+    combine_status(CombineStatusArgs) = checks::combine_status;
+}

@@ -1,0 +1,93 @@
+use crate::support::*;
+use bytemuck::Pod;
+use meshsolve_kernels::args::{CombineStatusArgs, FindNonFiniteArgs, IndexMap, Triangle};
+use meshsolve_kernels::emulator::Order;
+use meshsolve_kernels::launch::{RealType, combine_status, find_non_finite};
+
+/// Puts each of `bad` at each of some places of a finite matrix and asks the kernel.
+fn check_non_finite<R: Pod>(real: RealType, parts: usize, finite: &[R], bad: &[R], order: Order) {
+    let (rows, cols, ld) = (35, 34, 37);
+    let (row_map, col_map) = (IndexMap::block_cyclic(4, 2, 1, 66), IndexMap::block_cyclic(4, 2, 0, 61));
+    let (global_rows, global_cols) = (dealt(&row_map, rows), dealt(&col_map, cols));
+    let clean: Vec<R> = (0..ld * cols * parts).map(|index| finite[index % finite.len()]).collect();
+    for (triangle, inside) in [
+        (Triangle::Both, (|_, _| true) as fn(usize, usize) -> bool),
+        (Triangle::Lower, |row, col| row >= col),
+        (Triangle::Upper, |row, col| row <= col),
+    ] {
+        let ask = |matrix: &[R]| {
+            let (mut buf, mut flag) = (Buffer::new(matrix), Buffer::new(&[0_i32]));
+            let args = FindNonFiniteArgs {
+                buf: buf.address(),
+                flag: flag.address(),
+                ld: ld as u64,
+                rows: rows as u64,
+                cols: cols as u64,
+                row_map,
+                col_map,
+                parts: parts as u32,
+                triangle: triangle as u32,
+            };
+            run_on_blocks(find_non_finite(real, args), 1, order);
+            flag.values()[0]
+        };
+        assert_eq!(ask(&clean), 0, "{real:?}: all elements are finite");
+        for (at, place) in (0..ld * cols).step_by(11).enumerate() {
+            let (i, j) = (place % ld, place / ld);
+            let mut matrix = clean.clone();
+            matrix[place * parts + at % parts] = bad[at % bad.len()];
+            let global = global_rows.get(i).copied().flatten().zip(global_cols[j]);
+            let expected = global.is_some_and(|(row, col)| inside(row, col));
+            assert_eq!(ask(&matrix), expected.into(), "{real:?}, {triangle:?}, ({i}, {j}), {order:?}");
+        }
+    }
+}
+
+#[test]
+fn non_finite_elements_are_found_in_their_triangle_only() {
+    const F32: [f32; 5] = [0.0, -0.0, f32::MAX, f32::MIN, 1e-45];
+    const BAD_F32: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN];
+    const F64: [f64; 5] = [0.0, -0.0, f64::MAX, f64::MIN, 5e-324];
+    const BAD_F64: [f64; 4] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -f64::NAN];
+    for (order, parts) in [(Order::Forward, 1), (Order::Reverse, 2), (Order::Shuffled(3), 1)] {
+        check_non_finite(RealType::F32, parts, &F32, &BAD_F32, order);
+        check_non_finite(RealType::F64, parts, &F64, &BAD_F64, order);
+    }
+}
+
+#[test]
+fn a_flag_that_is_set_stays_set() {
+    let (mut buf, mut flag) = (Buffer::new(&[1.0_f64]), Buffer::new(&[1_i32]));
+    let map = IndexMap::identity(1);
+    let (buf, flag_at) = (buf.address(), flag.address());
+    let args = FindNonFiniteArgs {
+        buf, flag: flag_at, ld: 1, rows: 1, cols: 1, row_map: map, col_map: map, parts: 1, triangle: 0,
+    };
+    run(find_non_finite(RealType::F64, args), Order::Forward);
+    assert_eq!(flag.values(), [1]);
+}
+
+#[test]
+fn the_first_word_that_is_not_zero_decides_the_status() {
+    for (max, min, expected) in [
+        (vec![], vec![], 0),
+        (vec![0, 0, 0], vec![0, 0, 0], 0),
+        (vec![1, 5, 6], vec![0, 0, 0], -1),
+        (vec![0, 5, 6], vec![0, 2, 3], 5),
+        (vec![0, 0, 6], vec![0, 0, 0], 6),
+        (vec![0, 0, 0], vec![0, 0, -3], -3),
+        (vec![0, 0, 9], vec![0, -2, 0], -2),
+        (vec![0, 0, 9], vec![-1, 0, 0], -1),
+    ] {
+        let (mut max_words, mut min_words) = (Buffer::<i32>::new(&max), Buffer::<i32>::new(&min));
+        let mut out = Buffer::new(&[123_i32]);
+        let args = CombineStatusArgs {
+            max: max_words.address(),
+            min: min_words.address(),
+            out: out.address(),
+            count: max.len() as u64,
+        };
+        run(combine_status(args), Order::Forward);
+        assert_eq!(out.values(), [expected], "max {max:?}, min {min:?}");
+    }
+}

@@ -1,0 +1,12 @@
+//! Every kernel in the emulator, against oracles written by direct index arithmetic.
+//!
+//! Elements encode their position, buffers stand between guard zones, and threads run in several
+//! orders: forward, reverse and shuffled.
+
+mod checks;
+mod convert;
+mod in_place;
+mod log_sum;
+mod padding;
+mod slabs;
+mod support;

@@ -1,0 +1,90 @@
+use crate::support::*;
+use meshsolve_kernels::args::{FillArgs, SetIdentityArgs};
+use meshsolve_kernels::emulator::Order;
+use meshsolve_kernels::launch::{ElementSize, fill, set_identity};
+
+/// A guard word: none, one that forbids, or one that allows.
+const GUARDS: [Option<i32>; 4] = [None, Some(0), Some(1), Some(-7)];
+
+/// Calls `check` with the guard's address and whether the kernel must act.
+fn with_guard(guard: Option<i32>, check: impl FnOnce(u64, bool)) {
+    let mut word = Buffer::new(&[guard.unwrap_or(0)]);
+    check(guard.map_or(0, |_| word.address()), guard != Some(0));
+}
+
+fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Option<i32>) {
+    let one = T::encode(77);
+    for row_map in maps(rows) {
+        for col_map in maps(cols) {
+            for from in [0, rows as u64 / 2, u64::MAX] {
+                let ld = rows + 2;
+                let before: Vec<T> = encoded(1, ld * cols);
+                let mut buf = Buffer::new(&before);
+                let mut expected = before.clone();
+                with_guard(guard, |guard, acts| {
+                    let args = SetIdentityArgs {
+                        buf: buf.address(),
+                        guard,
+                        ld: ld as u64,
+                        rows: rows as u64,
+                        cols: cols as u64,
+                        row_map,
+                        col_map,
+                        from,
+                        one: one.words(),
+                    };
+                    run_on_blocks(set_identity(T::SIZE, args), 2, order);
+                    for (i, row) in dealt(&row_map, rows).into_iter().enumerate() {
+                        for (j, col) in dealt(&col_map, cols).into_iter().enumerate() {
+                            let Some((row, col)) = row.zip(col) else { continue };
+                            if acts && (row as u64 >= from || col as u64 >= from) {
+                                expected[i + j * ld] = if row == col { one } else { T::zeroed() };
+                            }
+                        }
+                    }
+                });
+                assert!(
+                    buf.values() == expected,
+                    "{:?}, {order:?}, {rows} × {cols}, from {from}, {row_map:?}, {col_map:?}",
+                    T::SIZE
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_identity_goes_into_the_padding_only() {
+    for (order, guard) in ORDERS.into_iter().zip(GUARDS) {
+        check_identity::<u32>(33, 65, order, guard);
+        check_identity::<u64>(31, 40, order, guard);
+        check_identity::<u128>(65, 33, order, guard);
+        check_identity::<u64>(300, 3, order, guard);
+    }
+}
+
+fn check_fill<T: Element>(count: usize, order: Order) {
+    for guard in GUARDS {
+        let before: Vec<T> = encoded(1, count);
+        let mut buf = Buffer::new(&before);
+        let value = T::encode(5);
+        with_guard(guard, |guard, acts| {
+            let args = FillArgs { buf: buf.address(), guard, count: count as u64, value: value.words() };
+            run_on_blocks(fill(T::SIZE, args), 3, order);
+            let expected = if acts { vec![value; count] } else { before };
+            assert_eq!(buf.values(), expected, "{order:?}");
+        });
+    }
+}
+
+#[test]
+fn a_value_fills_a_buffer() {
+    for order in ORDERS {
+        for count in EXTENTS.into_iter().chain([255, 256, 257, 1500]) {
+            check_fill::<u32>(count, order);
+            check_fill::<u64>(count, order);
+            check_fill::<u128>(count, order);
+        }
+    }
+    assert!(fill(ElementSize::B4, FillArgs { buf: 0, guard: 0, count: 0, value: [0; 2] }).is_empty());
+}

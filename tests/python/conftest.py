@@ -1,0 +1,26 @@
+"""Simulated devices for every test; set before JAX is imported anywhere."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
+)
+# XLA's CPU client runs each device's share on one pool of threads, which must not run dry.
+os.environ.setdefault("NPROC", "64")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "smoke: a small selection for other versions of JAX, under a minute")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _drop_compiled_programs():
+    """Keeps the memory of the suite flat: each module compiles hundreds of programs."""
+    yield
+    jax.clear_caches()

@@ -1,0 +1,112 @@
+"""Matrices, meshes and checks that all tests share. The oracle is NumPy on dense copies."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+P = PartitionSpec
+DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+GRIDS = [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 2), (2, 4), (8, 1)]
+
+
+def grid_id(grid: tuple[int, int]) -> str:
+    return f"{grid[0]}x{grid[1]}"
+
+
+def dtype_id(dtype) -> str:
+    return np.dtype(dtype).name
+
+
+def make_mesh(rows: int, columns: int, *, order: str = "C", axis_type: AxisType = AxisType.Auto) -> Mesh:
+    """A mesh ("x", "y") of the first devices, counted along rows (order "C") or along columns ("F")."""
+    devices = np.array(jax.devices()[: rows * columns]).reshape((rows, columns), order=order)
+    return Mesh(devices, ("x", "y"), axis_types=(axis_type,) * 2)
+
+
+def put(array, mesh: Mesh, *spec) -> jax.Array:
+    return jax.device_put(array, NamedSharding(mesh, P(*spec)))
+
+
+def positive_definite(n: int, dtype, seed: int = 0) -> np.ndarray:
+    """X Xᴴ + n I with Gaussian X, exactly Hermitian in this dtype."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, n))
+    if np.issubdtype(dtype, np.complexfloating):
+        x = x + 1j * rng.standard_normal((n, n))
+    a = (x @ x.conj().T + n * np.eye(n)).astype(dtype)
+    return (a + a.conj().T) / np.dtype(dtype).type(2)
+
+
+def positive_definite_stack(count: int, n: int, dtype) -> np.ndarray:
+    """(count, n, n): different matrices of this kind."""
+    return np.stack([positive_definite(n, dtype, seed) for seed in range(count)])
+
+
+def right_hand_side(n: int, k: int | None, dtype) -> np.ndarray:
+    """1 … n·k in order, so that each value tells its place; (n,) if ``k`` is None."""
+    b = np.arange(1, n * (1 if k is None else k) + 1).reshape((n,) if k is None else (n, k))
+    if np.issubdtype(dtype, np.complexfloating):
+        return (b * (1 + 0.25j)).astype(dtype)
+    return b.astype(dtype)
+
+
+def check_solution(a, x, b) -> None:
+    """Fails unless ``x`` solves ``a @ x = b`` to the accuracy of its dtype, by both of two bounds.
+
+    The first, ‖b − a x‖₁ / (n ‖a‖₁ ‖x‖₁) ≤ 25 ε, is what a backward stable solver promises; the second,
+    ‖b − a x‖₁ / (‖a‖₁ ‖x‖₁) ≤ √n ε, is narrow enough to see one wrong tile of x in single precision.
+    """
+    a, x, b = np.asarray(a), np.asarray(x), np.asarray(b)
+    assert x.dtype == b.dtype
+    assert x.shape == b.shape
+    n = a.shape[0]
+    epsilon = np.finfo(x.dtype).eps
+    wide = np.promote_types(x.dtype, np.float64)
+    a, x, b = (v.astype(wide).reshape(n, -1) for v in (a, x, b))
+    ratio = _one_norm(b - a @ x) / (_one_norm(a) * _one_norm(x))
+    # Comparisons with NaN are false, so these reject it.
+    assert ratio / n <= 25 * epsilon, (
+        f"‖b − a x‖₁ / (n ‖a‖₁ ‖x‖₁) = {ratio / n / epsilon:.3g} ε, needed ≤ 25 ε"
+    )
+    assert ratio <= np.sqrt(n) * epsilon, (
+        f"‖b − a x‖₁ / (‖a‖₁ ‖x‖₁) = {ratio / epsilon:.3g} ε, needed ≤ √n ε = {np.sqrt(n):.3g} ε"
+    )
+
+
+def check_log_det(a, log_det) -> None:
+    """Fails unless ``log_det`` is that of NumPy's slogdet: |Δ| ≤ 10 ε (n + |log det|)."""
+    a, log_det = np.asarray(a), np.asarray(log_det)
+    real = np.finfo(a.dtype).dtype
+    assert log_det.dtype == real
+    assert log_det.shape == ()
+    sign, expected = np.linalg.slogdet(a.astype(np.promote_types(a.dtype, np.float64)))
+    assert abs(sign - 1) < 1e-6
+    difference = abs(float(log_det) - expected)
+    bound = 10 * np.finfo(real).eps * (a.shape[0] + abs(expected))
+    assert difference <= bound, f"log det: got {float(log_det)}, needed {expected} ± {bound:.3g}"
+
+
+def check_sharding(x: jax.Array, mesh: Mesh, *spec) -> None:
+    """Fails unless ``x`` lies on the mesh in this partition."""
+    wanted = NamedSharding(mesh, P(*spec))
+    assert x.sharding.is_equivalent_to(wanted, x.ndim), f"got {x.sharding}, needed {wanted}"
+
+
+def on_every_device(array: jax.Array) -> list[np.ndarray]:
+    """What each device holds, whatever JAX believes to be equal among them."""
+    return [np.asarray(shard.data) for shard in array.addressable_shards]
+
+
+def all_nan(array: jax.Array) -> bool:
+    return all(bool(np.isnan(part).all()) for part in on_every_device(array))
+
+
+def use_mesh(mesh: Mesh):
+    """``with use_mesh(mesh):`` by the name it has in this version of JAX."""
+    return jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else jax.sharding.use_mesh(mesh)
+
+
+def _one_norm(matrix: np.ndarray) -> float:
+    return np.abs(matrix).sum(axis=0).max()

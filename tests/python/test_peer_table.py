@@ -1,0 +1,59 @@
+"""The case table of the system that users come from: sizes of at least 512, tiles of 64 and 96.
+
+Only the mesh forms differ from test_potrs.py, so that each case runs in the dtypes in turn.
+"""
+
+import jax
+import meshsolve
+import numpy as np
+import pytest
+from helpers import DTYPES, P, check_sharding, check_solution, positive_definite, put, right_hand_side
+from jax.sharding import AxisType, Mesh
+
+ALIGNED, PADDED = 64, 96
+DEVICES = [1, 2, 3, 4, 6, 8]
+
+
+def near_square(devices: int) -> tuple[int, int]:
+    rows = max(r for r in range(1, int(devices**0.5) + 1) if devices % r == 0)
+    return rows, devices // rows
+
+
+def table(devices: int):
+    """(name, grid, device order, tile, k, partition of a, partition of b) for this many devices."""
+    rows, columns = near_square(devices)
+    both = ("x", "y")
+    yield "row_major_no_padding", (1, devices), "C", ALIGNED, max(1, devices), both, both
+    yield "column_major_padding", (rows, columns), "F", PADDED, max(2, columns), both, both
+    yield "column_grid_padding", (devices, 1), "C", PADDED, 1, both, both
+    yield "column_grid_no_padding", (devices, 1), "C", ALIGNED, 1, both, ("x",)
+    yield "skinny_rhs", (1, devices), "C", ALIGNED, 1, both, ("x",)
+    yield "vector_rhs_replicated", (1, devices), "C", ALIGNED, None, both, ()
+    yield "single_column_rhs_replicated", (1, devices), "C", ALIGNED, 1, both, ()
+    yield "single_axis_row_vector", (devices,), "C", ALIGNED, 1, ("x",), ("x",)
+    yield "single_axis_column_rhs", (devices,), "C", ALIGNED, 1, (None, "x"), ()
+
+
+CASES = [(devices, case) for devices in DEVICES for case in table(devices)]
+
+
+@pytest.mark.parametrize(("devices", "case"), CASES, ids=[f"{case[0]}-{devices}" for devices, case in CASES])
+def test_case(devices, case):
+    _, grid, order, tile, k, a_spec, b_spec = case
+    number = CASES.index((devices, case))
+    dtype = DTYPES[number % len(DTYPES)]
+    axis_type = AxisType.Explicit if number % 2 else AxisType.Auto
+    names = ("x", "y")[: len(grid)]
+    mesh = Mesh(
+        np.array(jax.devices()[:devices]).reshape(grid, order=order),
+        names,
+        axis_types=(axis_type,) * len(grid),
+    )
+    n = -(-512 // devices) * devices
+    a, b = positive_definite(n, dtype), right_hand_side(n, k, dtype)
+    x, status = meshsolve.potrs(
+        put(a, mesh, *a_spec), put(b, mesh, *b_spec), tile, mesh, (P(*a_spec), P(*b_spec)), return_status=True
+    )
+    assert int(status) == 0
+    check_solution(a, x, b)
+    check_sharding(x, mesh, *b_spec)

@@ -1,0 +1,98 @@
+"""Checks of what users hand in. Each message says what was got and what is needed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import numpy as np
+
+#: Element types of the solvers, by the names that the native library uses.
+SOLVER_DTYPES = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.complex64): "c64",
+    np.dtype(np.complex128): "c128",
+}
+
+
+def check_operands(a: Any, b: Any) -> str:
+    """Checks shapes and dtypes of a square system and returns the native name of its dtype.
+
+    Raises:
+        TypeError: not arrays, not one of the four dtypes, not the same dtype, or doubles with x64 off.
+        ValueError: shapes that do not fit.
+    """
+    for name, array in (("a", a), ("b", b)):
+        _check_array(name, array)
+    if a.dtype != b.dtype:
+        raise TypeError(
+            f"a and b must have the same dtype: got {a.dtype} and {b.dtype}; convert one with .astype"
+        )
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ValueError(
+            f"a must be a square matrix: got shape {a.shape}, needed (n, n); "
+            "use jax.vmap for a batch of matrices"
+        )
+    n = a.shape[0]
+    if b.ndim not in (1, 2):
+        raise ValueError(f"b must be a vector or a matrix: got shape {b.shape}, needed ({n},) or ({n}, k)")
+    if b.shape[0] != n:
+        raise ValueError(
+            f"b must have as many rows as a: got shape {b.shape} with a of shape {a.shape}, "
+            f"needed ({n},) or ({n}, k)"
+        )
+    return SOLVER_DTYPES[np.dtype(a.dtype)]
+
+
+def check_tile(tile: Any) -> int | None:
+    """Checks the edge of a tile; None leaves the choice to the plan.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: not positive.
+    """
+    if tile is None:
+        return None
+    try:
+        if isinstance(tile, bool | np.bool_):
+            raise TypeError
+        edge = operator.index(tile)
+    except TypeError:
+        raise TypeError(
+            f"the tile must be an integer: got {tile!r} of type {type(tile).__name__}; None chooses one"
+        ) from None
+    if edge <= 0:
+        raise ValueError(f"the tile must be positive: got {edge}; None chooses one")
+    return edge
+
+
+def check_triangle(triangle: Any) -> str | None:
+    """Checks which triangle of ``a`` the caller promises.
+
+    Raises:
+        ValueError: neither None nor "lower" nor "upper".
+    """
+    if triangle not in (None, "lower", "upper"):
+        raise ValueError(f'triangle must be None (both are valid), "lower" or "upper": got {triangle!r}')
+    return triangle
+
+
+def _check_array(name: str, array: Any) -> None:
+    if not (hasattr(array, "shape") and hasattr(array, "dtype") and hasattr(array, "ndim")):
+        raise TypeError(
+            f"{name} must be an array: got {type(array).__name__}; convert it with jax.numpy.asarray"
+        )
+    supported = ", ".join(str(dtype) for dtype in SOLVER_DTYPES)
+    if array.dtype not in SOLVER_DTYPES:
+        raise TypeError(
+            f"the dtype of {name} is not supported: got {array.dtype}, needed one of {supported}; "
+            "convert it with .astype"
+        )
+    if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+        raise TypeError(
+            f"{name} is {array.dtype}, but 64-bit types are off in JAX, which would round it to "
+            f"{jax.dtypes.canonicalize_dtype(array.dtype)} in silence. Turn them on with "
+            'jax.config.update("jax_enable_x64", True) at the start of the program, or convert with .astype'
+        )

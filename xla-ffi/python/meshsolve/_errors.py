@@ -1,0 +1,57 @@
+"""Exceptions, and the meaning of the status word that a solve returns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SOLVED = 0
+NON_FINITE = -1
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """The matrix of a Cholesky solve is not positive definite.
+
+    Attributes:
+        order: order of the first leading minor that is not positive definite, counted from 1.
+    """
+
+    def __init__(self, order: int):
+        super().__init__(describe_status(order))
+        self.order = order
+
+
+class NonFiniteError(np.linalg.LinAlgError):
+    """The matrix has NaN or infinite entries."""
+
+    def __init__(self) -> None:
+        super().__init__(describe_status(NON_FINITE))
+
+
+def describe_status(status: int) -> str:
+    """Says in words what the status of a solve means.
+
+    Args:
+        status: the scalar returned by ``return_status=True`` (an int, or an integer array of one element).
+
+    Raises:
+        ValueError: no solve returns this number.
+    """
+    code = int(np.asarray(status).item())
+    if code == SOLVED:
+        return "solved"
+    if code == NON_FINITE:
+        return "the matrix has non-finite entries (NaN or Inf); the results are NaN"
+    if code > 0:
+        return (
+            f"the leading minor of order {code} is not positive definite, so there is no Cholesky "
+            "factorisation; the results are NaN"
+        )
+    raise ValueError(f"unknown status: got {code}, needed 0, -1 or a positive number")
+
+
+def raise_for_status(status: int) -> None:
+    """Raises the exception that belongs to a status other than 0."""
+    if status == NON_FINITE:
+        raise NonFiniteError
+    if status != SOLVED:
+        raise NotPositiveDefiniteError(status)

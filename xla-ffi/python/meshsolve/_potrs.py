@@ -1,0 +1,238 @@
+"""Cholesky solve of a sharded Hermitian positive definite system."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from . import _native, _sharding
+from ._arguments import check_operands, check_tile, check_triangle
+from ._call import Call, Solution, solver
+from ._errors import SOLVED, raise_for_status
+from ._sharding import AnyMesh, Layout
+
+MatrixSpecs = PartitionSpec | tuple[PartitionSpec | None, ...] | None
+
+
+def potrs(
+    a: Any,
+    b: Any,
+    T_A: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    *,
+    return_logdet: bool = False,
+    return_status: bool = False,
+    donate: bool = False,
+    triangle: str | None = None,
+    check: bool = False,
+    pad: bool = True,
+) -> Any:
+    """Solves ``a @ x = b`` by Cholesky factorisation, ``a`` Hermitian positive definite and sharded.
+
+    Promise about triangles: with ``triangle=None``, the default, the matrix is Hermitian and **both
+    triangles are valid**. ``"lower"`` or ``"upper"`` promises that triangle only; the other one is never
+    read and may hold anything.
+
+    Args:
+        a: (n, n) matrix; float32, float64, complex64 or complex128.
+        b: right-hand side, (n,) or (n, k), of the same dtype. It may be replicated, shared out by rows as
+            ``a`` is, or shared out by rows and columns as ``a`` is; from any other partition XLA moves it
+            to the nearest of these and ``x`` back.
+        T_A: edge of the square tiles in which the solver sees the matrix; None lets the plan choose.
+        mesh: the mesh to solve on. Default: that of ``a``, then that of ``b``, then the one of
+            ``jax.set_mesh``. Axes which the partition of ``a`` does not name do the same solve side by side.
+        matrix_specs: ``PartitionSpec`` of ``a``, or a pair for ``a`` and ``b``. Default: that of the arrays
+            where JAX tells it (concrete arrays; under jit, meshes with Explicit axes), else the first mesh
+            axis for rows and the second one for columns. A replicated ``a`` with ``mesh=`` is spread
+            likewise; ``PartitionSpec()`` has each device solve on its own. A ``b`` of unknown partition is
+            taken as replicated.
+        return_logdet: also return ``log(det(a))``.
+        return_status: also return the status; see `describe_status`.
+        donate: let the solver work in the memory of ``a``, which is deleted afterwards. Outside jit only;
+            inside, XLA reuses the memory of intermediate values by itself.
+        triangle: None, ``"lower"`` or ``"upper"``; see above.
+        check: wait for the result and raise an exception on failure; with ``triangle=None`` also verify
+            by a random projection that ``a`` is Hermitian. Outside jit only.
+        pad: whether sizes that the grid does not divide are padded, with ``x`` returned replicated along
+            the dimensions that JAX cannot share out evenly. False makes such sizes an error.
+
+    Returns:
+        ``x``, or a tuple of ``x`` and, in this order, those asked for of the scalar log determinant (real)
+        and the scalar status (int32). ``x`` has the shape and the sharding of ``b``. If the solve
+        failed, ``x`` and the log determinant are NaN on every device and the status is not 0.
+
+    Raises:
+        TypeError, ValueError: arguments that do not fit; the message says what was got and what is needed.
+        NotImplementedError: devices of other processes, or a call from inside a shard_map.
+        NotPositiveDefiniteError, NonFiniteError: the solve failed and ``check`` is true.
+    """
+    _sharding.refuse_manual_axes(a, b)
+    dtype = check_operands(a, b)
+    tile = check_tile(T_A)
+    triangle = check_triangle(triangle)
+    traced = isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer)
+    if check and traced:
+        raise ValueError(
+            "check=True needs values, and there are none while JAX traces (jit, vmap, scan, grad): "
+            "use return_status=True and look at the status outside"
+        )
+    layout = _sharding.resolve(a, b, mesh, matrix_specs)
+    if not pad:
+        _refuse_uneven(a, b, layout)
+    _sharding.refuse_unserved_devices(layout.grid.mesh, _native.register_handlers())
+
+    only_x = not (return_logdet or return_status or check)
+    if a.shape[0] == 0 or (b.size == 0 and only_x):
+        solution = _empty_solution(b)
+    else:
+        if check and triangle is None:
+            _verify_hermitian(a)
+        rhs = b
+        if not b.size:
+            # The matrix is to be factored all the same: done with one right-hand side of zeros.
+            rhs = jnp.zeros(a.shape[:1], b.dtype)
+            layout = Layout(layout.grid, b_spec=None, b_rows=False, b_columns=False)
+        problem = _Problem(a, rhs, dtype, tile, triangle, return_logdet, layout)
+        solution = _solve(problem, donate and not traced)
+        if not b.size:
+            solution = solution._replace(x=_empty_solution(b).x)
+
+    if check:
+        status = int(solution.status)
+        if status != SOLVED:
+            raise_for_status(status)
+    results = [solution.x]
+    if return_logdet:
+        results.append(solution.log_det)
+    if return_status:
+        results.append(solution.status)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def plan(
+    a: Any,
+    b: Any,
+    T_A: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    *,
+    return_logdet: bool = False,
+    triangle: str | None = None,
+) -> _native.Plan:
+    """The plan that `potrs` follows for these arguments, without running it.
+
+    Args:
+        a, b: arrays, or `jax.ShapeDtypeStruct` with a sharding: only shape, dtype and sharding are read.
+        T_A, mesh, matrix_specs, return_logdet, triangle: as for `potrs`.
+
+    Returns:
+        The plan: its tile, its memory per device in bytes, and ``explain()``.
+    """
+    dtype = check_operands(a, b)
+    layout = _sharding.resolve(a, b, mesh, matrix_specs)
+    problem = _Problem(a, b, dtype, check_tile(T_A), check_triangle(triangle), return_logdet, layout)
+    return _native.plan(problem.request())
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The checked arguments of a solve."""
+
+    a: Any
+    b: Any
+    dtype: str
+    tile: int | None
+    triangle: str | None
+    log_det: bool
+    layout: Layout
+
+    def request(self) -> str:
+        """The question to the planner. Keys in a fixed order: the text is part of cache keys."""
+        role = {True: "sharded", False: "replicated"}
+        return json.dumps(
+            {
+                "routine": "potrs",
+                "dtype": self.dtype,
+                "n": self.a.shape[0],
+                "nrhs": self.b.shape[1] if self.b.ndim == 2 else 1,
+                "grid": list(self.layout.grid.shape),
+                "tile": self.tile,
+                "b": {"rows": role[self.layout.b_rows], "cols": role[self.layout.b_columns]},
+                "triangle": self.triangle,
+                "log_det": self.log_det,
+            }
+        )
+
+
+def _solve(problem: _Problem, donate: bool) -> Solution:
+    a, b, layout = problem.a, problem.b, problem.layout
+    mesh = layout.grid.mesh
+    request = problem.request()
+    # A NumPy array cannot be given away: JAX may have taken its memory without a copy.
+    donate = donate and isinstance(a, jax.Array) and a is not b
+    on_mesh = _sharding.move(a, mesh, layout.grid.spec)
+    takes_over = any(output.name == "work" and output.alias == 0 for output in _native.plan(request).outputs)
+    even = all(a.shape[0] % count == 0 for count in layout.grid.shape)
+    b_spec = layout.b_spec if layout.b_spec is not None else PartitionSpec()
+    call = Call(
+        request=request,
+        layout=layout,
+        x_spec=_x_spec(b, layout),
+        consume=donate and takes_over and even,
+    )
+    solution = solver(call)(on_mesh, _sharding.move(b, mesh, b_spec))
+    if donate and not isinstance(solution.x, jax.core.Tracer) and not a.is_deleted():
+        # Consumed means the same for the caller, whether or not the memory could be taken over.
+        a.delete()
+    elsewhere = getattr(b, "sharding", None)
+    if isinstance(elsewhere, NamedSharding) and layout.b_spec is None and not isinstance(b, jax.core.Tracer):
+        solution = solution._replace(x=jax.device_put(solution.x, elsewhere))
+    return solution
+
+
+def _x_spec(b: Any, layout: Layout) -> PartitionSpec | None:
+    if layout.b_spec is None:
+        return None
+    return _sharding.divisible(layout.b_spec, b.shape, layout.grid.mesh)
+
+
+def _empty_solution(b: Any) -> Solution:
+    real = jnp.finfo(b.dtype).dtype
+    return Solution(jnp.zeros_like(b), jnp.zeros((), real), jnp.zeros((), jnp.int32))
+
+
+def _refuse_uneven(a: Any, b: Any, layout: Layout) -> None:
+    n = a.shape[0]
+    rows, columns = layout.grid.shape
+    k = b.shape[1] if b.ndim == 2 else 1
+    if n % rows or n % columns or (layout.b_columns and k % columns):
+        raise ValueError(
+            f"the {rows} x {columns} grid does not divide the sizes: got n = {n} with {k} right-hand sides, "
+            "needed multiples of the grid. Use pad=True to have them padded"
+        )
+
+
+def _verify_hermitian(a: Any) -> None:
+    """Raises ValueError unless ``a`` agrees with its adjoint, to half of the digits, on a random vector."""
+    vector = np.random.default_rng(0).standard_normal(a.shape[0])
+    off, scale = _asymmetry(a, vector.astype(jnp.finfo(a.dtype).dtype))
+    # Written so that NaN passes: the solve itself reports non-finite entries.
+    if float(off) > float(scale) * float(jnp.finfo(a.dtype).eps) ** 0.5:
+        raise ValueError(
+            "a is not Hermitian: a and its adjoint differ along a random vector by "
+            f"{float(off):.3g}, at a scale of {float(scale):.3g}. If only one triangle is valid, say so "
+            'with triangle="lower" or triangle="upper"'
+        )
+
+
+@jax.jit
+def _asymmetry(a: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+    forward, adjoint = a @ vector, a.conj().T @ vector
+    return jnp.max(jnp.abs(forward - adjoint)), jnp.max(jnp.abs(forward)) + jnp.max(jnp.abs(adjoint))

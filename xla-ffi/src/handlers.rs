@@ -1,0 +1,85 @@
+//! The handlers of the FFI target `meshsolve`, one for each stage of a call.
+//!
+//! Attributes of a call: `request` (the JSON text given to `meshsolve_plan`); optional
+//! `rendezvous_seconds` (how long CPU devices wait for each other) and `devices` (devices of the
+//! whole program, where the mesh has axes outside the process grid). Operands: s32\[2\] with the
+//! device's rank in the process grid and its group, then the plan's inputs. Results: the plan's
+//! outputs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::call::{Call, enter};
+use crate::collectives::{Collectives, SHARED_COMMUNICATOR};
+use crate::failure::Failure;
+use crate::routine::{self, Routine};
+use crate::state::StateType;
+use crate::{attributes, cpu, sys};
+
+/// What XLA keeps for one call of a compiled program. All devices of the process share it.
+pub struct CallSite {
+    /// Tells call sites apart, over the whole life of the process.
+    pub id: u64,
+    /// What the call runs.
+    pub routine: Arc<dyn Routine>,
+    /// How long devices wait for each other.
+    pub patience: Duration,
+}
+
+static CALL_SITE: StateType<CallSite> = StateType::new("meshsolve.CallSite");
+
+/// Instantiate stage: plans the call, once for each call site of a program.
+///
+/// # Safety
+/// For XLA only: `frame` must be a valid call frame.
+pub unsafe extern "C" fn instantiate(frame: *mut sys::CallFrame) -> *mut sys::Error {
+    // SAFETY: the caller's promise.
+    unsafe { enter(frame, |call| instantiate_with(call, routine::plan)) }
+}
+
+/// Prepare stage, which only GPU runtimes call: asks for XLA's communicator of all devices.
+///
+/// # Safety
+/// For XLA only: `frame` must be a valid call frame.
+pub unsafe extern "C" fn prepare(frame: *mut sys::CallFrame) -> *mut sys::Error {
+    // SAFETY: the caller's promise.
+    unsafe { enter(frame, request_communicator) }
+}
+
+/// Execute stage on CPU devices: one device's part of a call.
+///
+/// # Safety
+/// For XLA only: `frame` must be a valid call frame.
+pub unsafe extern "C" fn execute_on_cpu(frame: *mut sys::CallFrame) -> *mut sys::Error {
+    // SAFETY: the caller's promise.
+    unsafe { enter(frame, |call| cpu::execute(call, CALL_SITE.get(call)?)) }
+}
+
+/// [`instantiate`] with a planner of the caller's choice, by which tests bring routines that
+/// misbehave.
+///
+/// # Errors
+/// An attribute is wrong, `plan` fails, or XLA does not take the state.
+pub fn instantiate_with(
+    call: &Call<'_>,
+    plan: impl FnOnce(&str) -> Result<Arc<dyn Routine>, Failure>,
+) -> Result<(), Failure> {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+    let routine = plan(&attributes::request(call)?)?;
+    let patience = attributes::patience(call)?.unwrap_or_else(cpu::default_patience);
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    CALL_SITE.set(call, CallSite { id, routine, patience })
+}
+
+/// The communicator spans all devices of the program, of whatever group: it is XLA's own then, and
+/// splitting it serves every grid. Without the extension the execute stage brings its own.
+fn request_communicator(call: &Call<'_>) -> Result<(), Failure> {
+    let site = CALL_SITE.get(call)?;
+    if let Some(collectives) = Collectives::find(call)? {
+        let devices = attributes::devices(call, site.routine.ranks())?;
+        let devices: Vec<i64> = (0..devices as i64).collect();
+        collectives.request(&devices, SHARED_COMMUNICATOR)?;
+    }
+    Ok(())
+}

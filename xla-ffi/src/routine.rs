@@ -1,0 +1,54 @@
+//! What a call site runs: the seam between XLA's calls and the library.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use meshsolve::plan::{OperandSpec, Plan};
+use meshsolve::simulate::{self, RankOperands};
+
+use crate::failure::Failure;
+
+/// A planned routine on all ranks of a process grid.
+///
+/// The library's [`Plan`] is the one outside of tests.
+pub trait Routine: Send + Sync {
+    /// The number of ranks of the process grid.
+    fn ranks(&self) -> usize;
+    /// What each rank brings.
+    fn inputs(&self) -> &[OperandSpec];
+    /// What each rank gets.
+    fn outputs(&self) -> &[OperandSpec];
+    /// Runs all ranks, whose memory is given in rank order, and returns when they are done.
+    ///
+    /// # Errors
+    /// One for all ranks.
+    fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure>;
+}
+
+impl Routine for Plan {
+    fn ranks(&self) -> usize {
+        // A grid of devices that all belong to one process.
+        usize::try_from(Plan::ranks(self)).unwrap_or(usize::MAX)
+    }
+
+    fn inputs(&self) -> &[OperandSpec] {
+        Plan::inputs(self)
+    }
+
+    fn outputs(&self) -> &[OperandSpec] {
+        Plan::outputs(self)
+    }
+
+    fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure> {
+        Ok(simulate::run(self, ranks)?)
+    }
+}
+
+/// The routine that a plan request in JSON asks for.
+///
+/// # Errors
+/// The request is wrong, or no plan fits it.
+pub fn plan(request: &str) -> Result<Arc<dyn Routine>, Failure> {
+    Ok(Arc::new(Plan::from_json(request)?))
+}
