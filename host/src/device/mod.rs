@@ -7,6 +7,8 @@
 
 mod buffer;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
 mod operations;
