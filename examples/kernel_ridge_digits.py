@@ -57,6 +57,10 @@ def main() -> int:
     parser.add_argument("--tile", type=int, default=None, help="edge of the solver's tiles (default: chosen)")
     parser.add_argument("--train", type=int, default=1400, help="number of training pictures, even")
     options = parser.parse_args()
+    if options.train % GRID[0] or options.train % GRID[1]:
+        parser.error(
+            f"--train must be a multiple of {GRID[0]} and {GRID[1]} to be sharded: got {options.train}"
+        )
 
     jax.config.update("jax_enable_x64", True)  # this program's own choice
     mesh = Mesh(np.array(jax.devices()[: GRID[0] * GRID[1]]).reshape(GRID), ("rows", "columns"))
@@ -94,7 +98,7 @@ def main() -> int:
     print_sharding("kernel matrix", matrix)
     print_sharding("right-hand sides", targets)
     print_sharding("solution", weights)
-    print(f"\nplan\n{plan.explain()}\n\nresults")
+    print(f"\nplan\n{plan.explain().rstrip()}\n\nresults")
     accuracy = float((np.asarray(scores).argmax(1) == test_y).mean())
     passed = [
         verdict("status of the solve", meshsolve.describe_status(status), int(status) == 0),

@@ -19,7 +19,8 @@ fn rebuild_ptx() {
         Ok(toolchain) => toolchain.version + "\n",
         Err(seen) => panic!("{}", cuda_builder::CudaBuilderError::NoToolchain(seen)),
     };
-    let built = cuda_builder::CudaBuilder::new(env!("CARGO_MANIFEST_DIR")).copy_to("ptx/meshsolve.ptx").build();
+    let built =
+        cuda_builder::CudaBuilder::new(env!("CARGO_MANIFEST_DIR")).copy_to("ptx/meshsolve.ptx").build();
     built.unwrap_or_else(|error| panic!("{error}"));
     std::fs::write("ptx/rustc-version.txt", version).expect("ptx/rustc-version.txt can be written");
 }

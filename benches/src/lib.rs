@@ -1,1 +1,1 @@
-//! Benchmarks of meshsolve.
+//! Benchmarks of meshsolve: run them with `cargo bench`.

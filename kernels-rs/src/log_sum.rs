@@ -28,11 +28,8 @@ pub fn ln_abs(x: f64) -> f64 {
         return f64::NEG_INFINITY;
     }
     let is_subnormal = bits >> MANTISSA_BITS == 0;
-    let (bits, scaled_by) = if is_subnormal {
-        ((f64::from_bits(bits) * (1_u64 << 54) as f64).to_bits(), 54)
-    } else {
-        (bits, 0)
-    };
+    let (bits, scaled_by) =
+        if is_subnormal { ((f64::from_bits(bits) * (1_u64 << 54) as f64).to_bits(), 54) } else { (bits, 0) };
     let mut exponent = (bits >> MANTISSA_BITS) as i32 - 1023 - scaled_by;
     let mut mantissa = f64::from_bits(bits & ((1 << MANTISSA_BITS) - 1) | ONE);
     if mantissa >= core::f64::consts::SQRT_2 {
@@ -90,7 +87,7 @@ mod tests {
             // All exponents in turn with a pseudo-random mantissa, and values close to 1.
             let anywhere = f64::from_bits((step % 2047) << 52 | state >> 12);
             let near_one = 1.0 + (state >> 11) as f64 / (1_u64 << 53) as f64 * 0.9 - 0.45;
-            let very_near_one = f64::from_bits(1.0_f64.to_bits() + (state >> 40)) ;
+            let very_near_one = f64::from_bits(1.0_f64.to_bits() + (state >> 40));
             for x in [anywhere, near_one, very_near_one] {
                 if x != 0.0 {
                     let distance = ulps(ln_abs(x), x.ln());
@@ -116,10 +113,25 @@ mod tests {
 
     #[test]
     fn the_sum_takes_every_term_once_and_in_the_stated_order() {
-        assert_eq!(sum_in_kernel_order(1000, |i| (i % 3 == 0).then_some(i as f64)), (0..1000).step_by(3).sum::<u32>() as f64);
+        assert_eq!(
+            sum_in_kernel_order(1000, |i| (i % 3 == 0).then_some(i as f64)),
+            (0..1000).step_by(3).sum::<u32>() as f64
+        );
         assert_eq!(sum_in_kernel_order(0, |_| Some(1.0)), 0.0);
         // 1 and 1e16 meet first where the order says so: terms 0 and 256 share a thread, 0 and 128 do not.
-        let terms = |one, large, minus| move |i| Some(if i == one { 1.0 } else if i == large { 1e16 } else if i == minus { -1e16 } else { 0.0 });
+        let terms = |one, large, minus| {
+            move |i| {
+                Some(if i == one {
+                    1.0
+                } else if i == large {
+                    1e16
+                } else if i == minus {
+                    -1e16
+                } else {
+                    0.0
+                })
+            }
+        };
         assert_eq!(sum_in_kernel_order(600, terms(0, 256, 512)), 0.0);
         assert_eq!(sum_in_kernel_order(600, terms(0, 128, 384)), 1.0);
     }

@@ -51,7 +51,14 @@ fn every_block_fits_the_default_shared_memory() {
         let convert = launch::convert_forward(
             size,
             meshsolve_kernels::args::ConvertArgs {
-                src: 0, dst: 0, ld_src: 1, ld_dst: 1, rows: 1, cols: 1, row_map: map, col_map: map,
+                src: 0,
+                dst: 0,
+                ld_src: 1,
+                ld_dst: 1,
+                rows: 1,
+                cols: 1,
+                row_map: map,
+                col_map: map,
             },
         );
         let blocks = launch::transpose_blocks(
@@ -77,13 +84,16 @@ fn ptxas_takes_it_for_every_generation_without_spills() {
             .arg(if cfg!(windows) { "NUL" } else { "/dev/null" })
             .output()
             .expect("MESHSOLVE_PTXAS names a program");
-        let messages = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let messages =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "sm_{generation}: {messages}");
-        let reports: Vec<&str> = messages.lines().filter(|line| line.contains("bytes spill stores")).collect();
+        let reports: Vec<&str> =
+            messages.lines().filter(|line| line.contains("bytes spill stores")).collect();
         assert_eq!(reports.len(), kernels::NAMES.len(), "sm_{generation}: {messages}");
         for report in reports {
             assert!(
-                report.contains(" 0 bytes spill stores, 0 bytes spill loads") && report.contains("0 bytes stack frame"),
+                report.contains(" 0 bytes spill stores, 0 bytes spill loads")
+                    && report.contains("0 bytes stack frame"),
                 "sm_{generation}: {report}"
             );
         }

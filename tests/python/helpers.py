@@ -19,10 +19,15 @@ def dtype_id(dtype) -> str:
     return np.dtype(dtype).name
 
 
-def make_mesh(rows: int, columns: int, *, order: str = "C", axis_type: AxisType = AxisType.Auto) -> Mesh:
+AUTO = (AxisType.Auto, AxisType.Auto)
+EXPLICIT = (AxisType.Explicit, AxisType.Explicit)
+MIXED = (AxisType.Explicit, AxisType.Auto)
+
+
+def make_mesh(rows: int, columns: int, *, order: str = "C", axis_types=AUTO) -> Mesh:
     """A mesh ("x", "y") of the first devices, counted along rows (order "C") or along columns ("F")."""
     devices = np.array(jax.devices()[: rows * columns]).reshape((rows, columns), order=order)
-    return Mesh(devices, ("x", "y"), axis_types=(axis_type,) * 2)
+    return Mesh(devices, ("x", "y"), axis_types=axis_types)
 
 
 def put(array, mesh: Mesh, *spec) -> jax.Array:

@@ -159,3 +159,9 @@ def test_devices_of_other_processes(mesh, monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 7)
     with pytest.raises(NotImplementedError, match=r"several processes is not supported.*\[0\] in process 7"):
         meshsolve.potrs(put(A, mesh, "x", "y"), B)
+
+
+def test_devices_without_handlers(mesh, monkeypatch):
+    monkeypatch.setattr(meshsolve._native, "register_handlers", lambda: frozenset({"CUDA"}))
+    with pytest.raises(NotImplementedError, match=r"platform 'cpu': this build serves \['CUDA'\]"):
+        meshsolve.potrs(put(A, mesh, "x", "y"), B)

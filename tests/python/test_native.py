@@ -65,26 +65,24 @@ def test_plans_of_far_larger_matrices_than_this_machine_holds():
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "message"),
     [
-        {"routine": "magic"},
-        {"dtype": "f16"},
-        {"n": -1},
-        {"grid": [0, 2]},
-        {"tile": 0},
-        {"triangle": "both"},
-        {"unknown": 1},
-        {"b": {"rows": "somewhere", "cols": "replicated"}},
+        ({"routine": "magic"}, "magic"),
+        ({"dtype": "f16"}, "f16"),
+        ({"n": -1}, "-1"),
+        ({"grid": [0, 2]}, "process rows is 0"),
+        ({"tile": 0}, "tile"),
+        ({"triangle": "both"}, "both"),
+        ({"unknown": 1}, "unknown"),
+        ({"b": {"rows": "somewhere", "cols": "replicated"}}, "somewhere"),
     ],
     ids=str,
 )
-def test_refused_requests(changes):
-    with pytest.raises((ValueError, NotImplementedError)) as caught:
+def test_refused_requests(changes, message):
+    with pytest.raises((ValueError, NotImplementedError), match=message):
         plan(**changes)
-    (word,) = changes
-    assert word in str(caught.value) or str(next(iter(changes.values()))) in str(caught.value)
 
 
 def test_text_that_is_no_request():
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match="request"):
         _native.plan("{")

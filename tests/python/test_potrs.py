@@ -131,7 +131,8 @@ def test_plan_tells_tile_memory_and_layout():
     work = next(output for output in plan.outputs if output.name == "work")
     assert work.alias == 0  # the tile divides the shard, so no second matrix
     assert plan.bytes_per_device >= shard_bytes + plan.scratch_bytes
-    assert "potrs" in plan.explain()
+    assert f"n = {N}" in plan.explain()
+    assert f"tile {DIVIDING}" in plan.explain()
 
     ragged = meshsolve.plan(put(a, mesh, "x", "y"), put(b, mesh), RAGGED)
     work = next(output for output in ragged.outputs if output.name == "work")

@@ -5,6 +5,9 @@ import meshsolve
 import numpy as np
 import pytest
 from helpers import (
+    AUTO,
+    EXPLICIT,
+    MIXED,
     P,
     check_sharding,
     check_solution,
@@ -14,11 +17,15 @@ from helpers import (
     right_hand_side,
     use_mesh,
 )
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
 
 N, K, TILE = 24, 8, 5
 A = positive_definite(N, np.float64)
 B = right_hand_side(N, K, np.float64)
+
+all_axis_types = pytest.mark.parametrize(
+    "axis_types", [AUTO, EXPLICIT, MIXED], ids=["auto", "explicit", "mixed"]
+)
 
 
 def one_axis_mesh(size: int) -> Mesh:
@@ -129,9 +136,9 @@ def test_shape_dtype_struct_is_enough_for_a_plan():
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
-def test_axis_types(axis_type):
-    mesh = make_mesh(2, 2, axis_type=axis_type)
+@all_axis_types
+def test_axis_types(axis_types):
+    mesh = make_mesh(2, 2, axis_types=axis_types)
     sharded_a = put(A, mesh, "x", "y")
     for spec in ((), ("x",), ("x", "y"), ("y",)):
         x = meshsolve.potrs(sharded_a, put(B, mesh, *spec), TILE)
@@ -142,27 +149,27 @@ def test_axis_types(axis_type):
     check_solution(a, meshsolve.potrs(a, b, TILE, mesh=mesh), b)
 
 
-@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
-def test_axis_types_under_jit(axis_type):
-    mesh = make_mesh(2, 2, axis_type=axis_type)
+@all_axis_types
+def test_axis_types_under_jit(axis_types):
+    mesh = make_mesh(2, 2, axis_types=axis_types)
     sharded_a = put(A, mesh, "x", "y")
     for spec in ((), ("x",), ("x", "y"), ("y",)):
         b = put(B, mesh, *spec)
         x = jax.jit(lambda a, b: meshsolve.potrs(2 * a, b, TILE))(sharded_a, b)
         check_solution(2 * A, x, B)
-        if axis_type == AxisType.Explicit:  # only these tell the trace how b lies
+        if axis_types == EXPLICIT:  # only these tell the trace how b lies
             check_sharding(x, mesh, *spec)
         # A mesh given with it need not have the same axis types.
         x = jax.jit(lambda a, b: meshsolve.potrs(2 * a, b, TILE, make_mesh(2, 2)))(sharded_a, b)
         check_solution(2 * A, x, B)
-        if axis_type == AxisType.Explicit:
+        if axis_types == EXPLICIT:
             check_sharding(x, mesh, *spec)
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
-def test_mesh_of_the_context(axis_type):
-    mesh = make_mesh(2, 2, axis_type=axis_type)
+@all_axis_types
+def test_mesh_of_the_context(axis_types):
+    mesh = make_mesh(2, 2, axis_types=axis_types)
     with use_mesh(mesh):
         assert ranks(A, B) == 4
         check_solution(A, meshsolve.potrs(A, B, TILE), B)

@@ -534,6 +534,26 @@ fn an_execute_without_instantiate_reports_what_xla_says() {
     }
 }
 
+unsafe extern "C" fn promise_and_panic(frame: *mut sys::CallFrame) -> *mut sys::Error {
+    // SAFETY: the runtime's promise.
+    unsafe {
+        enter(frame, |call| {
+            let _promise = call.promise()?;
+            panic!("after the promise")
+        })
+    }
+}
+
+#[test]
+fn a_panic_after_the_promise_is_an_error_without_a_future() {
+    let runtime = Runtime::new(LATEST);
+    let arguments = Device::new(0, 0).arguments(new_run());
+    let Outcome::Error(status) = runtime.call(promise_and_panic, &runtime.call_site(), arguments) else {
+        panic!("no error")
+    };
+    assert!(status.code == 13 && status.message.ends_with("after the promise"), "{status:?}");
+}
+
 /// Counts how many live.
 struct Counted(Rotate);
 static LIVE: AtomicUsize = AtomicUsize::new(0);

@@ -66,6 +66,10 @@ fn main() -> ExitCode {
 fn demo() -> Outcome {
     let environment = Environment::ready(".venv", &[JAX, "scikit-learn"])?;
     environment.install_wheel(&wheel::build()?)?;
+    run_example(&environment)
+}
+
+fn run_example(environment: &Environment) -> Outcome {
     process::run(environment.python().arg(root().join("examples/kernel_ridge_digits.py")))
 }
 

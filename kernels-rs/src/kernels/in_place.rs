@@ -94,7 +94,9 @@ pub(crate) unsafe fn save_cuts<T: Carrier>(args: &InPlaceArgs) {
     let (buf, scratch) = (args.buf as *const T, args.scratch as *mut T);
     for_each_in_lines(args.g, args.cuts(), 1, |_, cut, x| {
         // SAFETY: cut·stride is a segment of the buffer, and the scratch holds all cuts.
-        unsafe { *scratch.add((cut * args.g + x) as usize) = *buf.add((cut * args.stride * args.g + x) as usize) };
+        unsafe {
+            *scratch.add((cut * args.g + x) as usize) = *buf.add((cut * args.stride * args.g + x) as usize)
+        };
     });
 }
 

@@ -61,7 +61,15 @@ fn a_flag_that_is_set_stays_set() {
     let map = IndexMap::identity(1);
     let (buf, flag_at) = (buf.address(), flag.address());
     let args = FindNonFiniteArgs {
-        buf, flag: flag_at, ld: 1, rows: 1, cols: 1, row_map: map, col_map: map, parts: 1, triangle: 0,
+        buf,
+        flag: flag_at,
+        ld: 1,
+        rows: 1,
+        cols: 1,
+        row_map: map,
+        col_map: map,
+        parts: 1,
+        triangle: 0,
     };
     run(find_non_finite(RealType::F64, args), Order::Forward);
     assert_eq!(flag.values(), [1]);

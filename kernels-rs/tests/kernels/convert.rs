@@ -109,7 +109,8 @@ fn conversion_through_all_kinds_of_maps_in_all_orders() {
 #[test]
 fn conversion_of_nothing_is_an_empty_call() {
     let map = IndexMap::identity(4);
-    let args = ConvertArgs { src: 0, dst: 0, ld_src: 1, ld_dst: 1, rows: 0, cols: 4, row_map: map, col_map: map };
+    let args =
+        ConvertArgs { src: 0, dst: 0, ld_src: 1, ld_dst: 1, rows: 0, cols: 4, row_map: map, col_map: map };
     for size in meshsolve_kernels::launch::ElementSize::ALL {
         assert!(convert_forward(size, args).is_empty());
         assert!(convert_reverse(size, args).is_empty());

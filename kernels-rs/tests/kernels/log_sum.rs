@@ -63,7 +63,13 @@ fn check<R: Pod>(real: RealType, parts: usize, share: &Share, convert: fn(f64) -
 
 #[test]
 fn the_diagonal_s_logarithms_are_summed_alike_everywhere() {
-    let whole = |n| Share { rows: n, cols: n, row_map: IndexMap::identity(n as u64), col_map: IndexMap::identity(n as u64), n };
+    let whole = |n| Share {
+        rows: n,
+        cols: n,
+        row_map: IndexMap::identity(n as u64),
+        col_map: IndexMap::identity(n as u64),
+        n,
+    };
     let cyclic = |r, c, n| Share {
         rows: 700,
         cols: 400,
@@ -72,8 +78,15 @@ fn the_diagonal_s_logarithms_are_summed_alike_everywhere() {
         n,
     };
     let shares = [
-        whole(1), whole(255), whole(256), whole(257), whole(1000),
-        cyclic(0, 0, 1000), cyclic(1, 2, 1000), cyclic(1, 0, 90), cyclic(0, 1, 0),
+        whole(1),
+        whole(255),
+        whole(256),
+        whole(257),
+        whole(1000),
+        cyclic(0, 0, 1000),
+        cyclic(1, 2, 1000),
+        cyclic(1, 0, 90),
+        cyclic(0, 1, 0),
     ];
     for share in &shares {
         // Multiples of 1/8 below 2¹¹ are exact in f32 too.
@@ -90,7 +103,15 @@ fn a_zero_on_the_diagonal_gives_minus_infinity() {
     let map = IndexMap::identity(2);
     let (buf, out_at) = (buf.address(), out.address());
     let args = DiagLogSumArgs {
-        buf, out: out_at, ld: 2, rows: 2, cols: 2, row_map: map, col_map: map, n: 2, parts: 1,
+        buf,
+        out: out_at,
+        ld: 2,
+        rows: 2,
+        cols: 2,
+        row_map: map,
+        col_map: map,
+        n: 2,
+        parts: 1,
     };
     run(diag_log_sum(RealType::F64, args), Order::Forward);
     assert_eq!(out.values(), [f64::NEG_INFINITY]);

@@ -64,7 +64,8 @@ impl<T: Pod> Buffer<T> {
             element: PhantomData,
         };
         let data = &mut buffer.units[Self::GUARD_UNITS..];
-        bytemuck::cast_slice_mut(data)[..size_of_val(values)].copy_from_slice(bytemuck::cast_slice::<T, u8>(values));
+        bytemuck::cast_slice_mut(data)[..size_of_val(values)]
+            .copy_from_slice(bytemuck::cast_slice::<T, u8>(values));
         buffer
     }
 

@@ -84,8 +84,8 @@ def _check_array(name: str, array: Any) -> None:
         raise TypeError(
             f"{name} must be an array: got {type(array).__name__}; convert it with jax.numpy.asarray"
         )
-    supported = ", ".join(str(dtype) for dtype in SOLVER_DTYPES)
     if array.dtype not in SOLVER_DTYPES:
+        supported = ", ".join(str(dtype) for dtype in SOLVER_DTYPES)
         raise TypeError(
             f"the dtype of {name} is not supported: got {array.dtype}, needed one of {supported}; "
             "convert it with .astype"

@@ -45,7 +45,9 @@ impl Toolchain {
             return Self::at(Path::new(&prefix)).map_err(|why| vec![why]);
         }
         let mut prefixes: Vec<PathBuf> = Vec::new();
-        prefixes.extend(env::var_os("CARGO").and_then(|cargo| Some(Path::new(&cargo).parent()?.parent()?.into())));
+        prefixes.extend(
+            env::var_os("CARGO").and_then(|cargo| Some(Path::new(&cargo).parent()?.parent()?.into())),
+        );
         prefixes.extend(rustup_toolchains());
         prefixes.push("/usr".into());
         let mut reasons = Vec::new();
@@ -86,8 +88,18 @@ fn belongs_to_outer_build(name: &OsStr) -> bool {
     const KEPT: [&str; 4] = ["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_NET_OFFLINE", "CARGO_TERM_COLOR"];
     const KEPT_PREFIXES: [&str; 3] = ["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_"];
     const REMOVED: [&str; 12] = [
-        "CARGO", "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "LD_LIBRARY_PATH", "TARGET", "HOST",
-        "OUT_DIR", "PROFILE", "OPT_LEVEL", "DEBUG",
+        "CARGO",
+        "RUSTC",
+        "RUSTDOC",
+        "RUSTFLAGS",
+        "RUSTUP_TOOLCHAIN",
+        "LD_LIBRARY_PATH",
+        "TARGET",
+        "HOST",
+        "OUT_DIR",
+        "PROFILE",
+        "OPT_LEVEL",
+        "DEBUG",
     ];
     let name = name.to_string_lossy();
     let kept = KEPT.contains(&&*name) || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));

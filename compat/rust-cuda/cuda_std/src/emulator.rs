@@ -235,9 +235,9 @@ fn new_coroutine<F: Fn()>(kernel: &F) -> Coroutine<(), (), (), DefaultStack> {
         unsafe { (*kernel.cast::<F>())() };
     }
     const STACK_BYTES: usize = 128 << 10;
-    let stack = STACKS
-        .with_borrow_mut(Vec::pop)
-        .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("memory for the stack of an emulated thread"));
+    let stack = STACKS.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
+        DefaultStack::new(STACK_BYTES).expect("memory for the stack of an emulated thread")
+    });
     // The coroutine's type must be free of the borrow: it is kept in a struct without that lifetime.
     let (kernel, call): (*const (), unsafe fn(*const ())) = ((kernel as *const F).cast(), call::<F>);
     Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
@@ -279,8 +279,12 @@ mod tests {
                     assert_eq!([block_dim_x(), block_dim_y(), block_dim_z()], [3, 2, 2]);
                     assert_eq!([grid_dim_x(), grid_dim_y(), grid_dim_z()], [2, 3, 2]);
                     seen.borrow_mut().push([
-                        block_idx_x(), block_idx_y(), block_idx_z(),
-                        thread_idx_x(), thread_idx_y(), thread_idx_z(),
+                        block_idx_x(),
+                        block_idx_y(),
+                        block_idx_z(),
+                        thread_idx_x(),
+                        thread_idx_y(),
+                        thread_idx_z(),
                     ]);
                 });
             }

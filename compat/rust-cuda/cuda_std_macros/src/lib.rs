@@ -37,7 +37,8 @@ pub fn kernel(_arguments: TokenStream, item: TokenStream) -> TokenStream {
 
 fn expand(item: TokenStream) -> Result<TokenStream, &'static str> {
     let tokens: Vec<TokenTree> = item.clone().into_iter().collect();
-    let is_word = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(i) if i.to_string() == word);
+    let is_word =
+        |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(i) if i.to_string() == word);
     let at = tokens.iter().position(|t| is_word(t, "fn")).ok_or("#[kernel] belongs on a function")?;
     if !at.checked_sub(1).is_some_and(|before| is_word(&tokens[before], "unsafe")) {
         return Err("a kernel must be an `unsafe fn` without an ABI of its own");

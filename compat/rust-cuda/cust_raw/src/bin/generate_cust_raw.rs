@@ -19,8 +19,12 @@ impl ParseCallbacks for HideNewVariants {
         variant: &str,
         _value: EnumVariantValue,
     ) -> Option<EnumVariantCustomBehavior> {
-        const NEW: [&str; 4] =
-            ["CU_AD_FORMAT_UNORM", "CU_AD_FORMAT_SNORM", "CU_AD_FORMAT_BC", "CU_GRAPH_NODE_TYPE_BATCH_MEM_OP"];
+        const NEW: [&str; 4] = [
+            "CU_AD_FORMAT_UNORM",
+            "CU_AD_FORMAT_SNORM",
+            "CU_AD_FORMAT_BC",
+            "CU_GRAPH_NODE_TYPE_BATCH_MEM_OP",
+        ];
         NEW.iter().any(|prefix| variant.starts_with(prefix)).then_some(EnumVariantCustomBehavior::Hide)
     }
 }
