@@ -2,14 +2,16 @@
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use meshsolve::DType;
 use meshsolve::device::{CpuDevice, Device, IndexMap, MatrixView, Scratch};
 use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{Dimension, MatrixPlan, Placement};
-use meshsolve::DType;
 
 fn planning(c: &mut Criterion) {
     let mut group = c.benchmark_group("plan");
-    for (procs, n, tile) in [(2, 65_536, 512), (8, 1_500_000, 512), (32, 1_500_000, 512), (64, 1_500_000, 512)] {
+    for (procs, n, tile) in
+        [(2, 65_536, 512), (8, 1_500_000, 512), (32, 1_500_000, 512), (64, 1_500_000, 512)]
+    {
         group.bench_function(BenchmarkId::from_parameter(format!("{procs}x{procs}/n={n}/T={tile}")), |b| {
             b.iter(|| {
                 let order = || Dimension::new(n, tile, procs, Placement::Sharded);
@@ -34,7 +36,9 @@ fn conversions(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("out of place", format!("{dtype:?}")), |b| {
             let (from, to) = (view(src.buffer(), cols), view(dst.buffer(), rows));
             b.iter(|| {
-                device.convert_forward(&from, &to, IndexMap::identity(rows), IndexMap::identity(cols)).unwrap();
+                device
+                    .convert_forward(&from, &to, IndexMap::identity(rows), IndexMap::identity(cols))
+                    .unwrap();
             });
         });
         let scratch = Scratch::new(device, bytes / 16).unwrap();

@@ -16,6 +16,8 @@ pub mod device;
 mod dtype;
 mod error;
 pub mod layout;
+#[cfg(feature = "cuda")]
+pub mod libraries;
 pub mod plan;
 pub mod routines;
 pub mod simulate;

@@ -148,7 +148,9 @@ mod tests {
     #[test]
     fn nccl_is_not_blamed_for_what_it_did_not_cause() {
         let absent = "cannot open shared object file: No such file or directory";
-        for (answer, nccl) in [(absent, "2.27.3"), ("file too short", "2.27.3"), ("undefined symbol: nccl", "2.30.0")] {
+        for (answer, nccl) in
+            [(absent, "2.27.3"), ("file too short", "2.27.3"), ("undefined symbol: nccl", "2.30.0")]
+        {
             let message = no_cublasmp(&not_found(answer), Some(nccl)).to_string();
             assert!(message.contains(answer) && message.contains("nvidia-cublasmp-cu13"), "{message}");
             assert!(!message.contains("nvidia-nccl"), "{message}");

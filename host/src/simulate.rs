@@ -41,7 +41,11 @@ pub fn run(plan: &Plan, operands: Vec<RankOperands>) -> Result<()> {
     on_ranks(operands.len(), |rank, communicator| {
         let device = CpuDevice::new();
         let solver = FaerSolver::new(communicator);
-        run_rank(plan, &Backend { device: &device, communicator, solver: &solver }, &operands[rank])
+        run_rank(
+            plan,
+            &Backend { device: &device, communicator, solver: &solver },
+            Ok(operands[rank].clone()),
+        )
     })
 }
 

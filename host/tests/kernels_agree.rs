@@ -81,7 +81,7 @@ fn solve<D: Device>(request: &str, new_device: impl Fn() -> D + Sync) -> Vec<Vec
         .collect();
     let work = |rank: usize, communicator: &LocalCommunicator| -> Result<()> {
         let (device, solver) = (new_device(), FaerSolver::new(communicator));
-        run(&plan, &Backend { device: &device, communicator, solver: &solver }, &operands[rank])
+        run(&plan, &Backend { device: &device, communicator, solver: &solver }, Ok(operands[rank].clone()))
     };
     on_ranks(4, work).unwrap();
     outputs

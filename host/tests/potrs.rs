@@ -81,7 +81,9 @@ fn positive_definite(ty: Type, n: usize) -> Dense {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) as f64 / f64::from(1u32 << 31) * 2.0 - 1.0
     };
-    let x: Dense = (0..n).map(|_| (0..n).map(|_| [next(), if ty.is_complex() { next() } else { 0.0 }]).collect()).collect();
+    let x: Dense = (0..n)
+        .map(|_| (0..n).map(|_| [next(), if ty.is_complex() { next() } else { 0.0 }]).collect())
+        .collect();
     let product = |i: usize, j: usize| {
         (0..n).fold([if i == j { n as f64 } else { 0.0 }, 0.0], |sum, k| {
             let t = times(x[i][k], conj(x[j][k]));
@@ -114,7 +116,8 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
         let (rows, cols) = (spec.shape[0] as usize, spec.shape[1] as usize);
         for i in 0..rows {
             for j in 0..cols {
-                let value = from.get(rows_at + i).and_then(|r| r.get(cols_at + j)).copied().unwrap_or([0.0; 2]);
+                let value =
+                    from.get(rows_at + i).and_then(|r| r.get(cols_at + j)).copied().unwrap_or([0.0; 2]);
                 memory.set_element(spec.dtype, (i * cols + j) as u64, &ty.bytes(value));
             }
         }
@@ -179,9 +182,9 @@ fn request(ty: Type, n: usize, k: usize, grid: [u64; 2], tile: u64, rows: &str, 
 fn norm1(m: &Dense) -> f64 {
     let cols = m.first().map_or(0, Vec::len);
     // f64::max would drop a NaN
-    (0..cols).map(|j| m.iter().map(|row| row[j][0].hypot(row[j][1])).sum()).fold(0.0, |a: f64, b: f64| {
-        if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
-    })
+    (0..cols)
+        .map(|j| m.iter().map(|row| row[j][0].hypot(row[j][1])).sum())
+        .fold(0.0, |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) })
 }
 
 /// ‖B − A·X‖₁ over ‖A‖₁·‖X‖₁, which must be at most √n·ε, and over n times that, at most 25 ε.
@@ -220,10 +223,18 @@ fn solves_on_all_grids_and_types() {
         ] {
             let a = positive_definite(ty, n);
             let b: Dense = (0..n)
-                .map(|i| (0..k).map(|j| ty.rounded([(i * k + j + 1) as f64, if ty.is_complex() { 0.25 } else { 0.0 }])).collect())
+                .map(|i| {
+                    (0..k)
+                        .map(|j| {
+                            ty.rounded([(i * k + j + 1) as f64, if ty.is_complex() { 0.25 } else { 0.0 }])
+                        })
+                        .collect()
+                })
                 .collect();
             for rows in ["sharded", "replicated"] {
-                for (triangle, hidden) in [("null", None), ("\"lower\"", Some(false)), ("\"upper\"", Some(true))] {
+                for (triangle, hidden) in
+                    [("null", None), ("\"lower\"", Some(false)), ("\"upper\"", Some(true))]
+                {
                     let mut given = a.clone();
                     for i in 0..n {
                         for j in 0..n {
@@ -263,7 +274,9 @@ fn failures_are_statuses_and_nan_on_every_rank() {
     let tile = 3;
     for grid in [[1, 1], [2, 2], [3, 1]] {
         for place in [0, tile, tile + 1, n - 1] {
-            for (value, status) in [(-1.0, i32::try_from(place + 1).unwrap()), (f64::INFINITY, -1), (f64::NAN, -1)] {
+            for (value, status) in
+                [(-1.0, i32::try_from(place + 1).unwrap()), (f64::INFINITY, -1), (f64::NAN, -1)]
+            {
                 let mut a: Dense =
                     (0..n).map(|i| (0..n).map(|j| [if i == j { 2.0 } else { 0.0 }, 0.0]).collect()).collect();
                 a[place][place][0] = value;

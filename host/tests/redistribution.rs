@@ -22,7 +22,8 @@ struct Case {
 
 impl Case {
     fn plan(&self) -> MatrixPlan {
-        let dimension = |k: usize| Dimension::new(self.extent[k], self.tile[k], self.grid[k], self.placement[k]);
+        let dimension =
+            |k: usize| Dimension::new(self.extent[k], self.tile[k], self.grid[k], self.placement[k]);
         MatrixPlan::new(self.dtype, ProcessGrid::new(self.grid[0], self.grid[1]), dimension(0), dimension(1))
     }
 
@@ -42,7 +43,9 @@ impl Case {
         let mut memory = Memory::new(rows * cols * self.dtype.size());
         for i in 0..rows {
             for j in 0..cols {
-                if let (Some(gi), Some(gj)) = (self.caller_global(0, at.row, i), self.caller_global(1, at.col, j)) {
+                if let (Some(gi), Some(gj)) =
+                    (self.caller_global(0, at.row, i), self.caller_global(1, at.col, j))
+                {
                     memory.set_element(self.dtype, i * cols + j, &encoded(self.dtype, gi, gj));
                 }
             }
@@ -89,7 +92,10 @@ fn check(case: Case) {
         check_solver(&case, &plan, &given);
         on_device(&|r, rank| rank.reverse(&plan, given_buffers[r], given_buffers[r]), true);
         for (r, memory) in given.iter().enumerate() {
-            assert!(memory.bytes() == case.caller_memory(&plan, at[r]).bytes(), "{case:?}: rank {r} in place");
+            assert!(
+                memory.bytes() == case.caller_memory(&plan, at[r]).bytes(),
+                "{case:?}: rank {r} in place"
+            );
         }
     }
 
@@ -106,7 +112,10 @@ fn check_solver(case: &Case, plan: &MatrixPlan, solver: &[Memory]) {
         for (gj, &(col, j)) in (0..).zip(&cols) {
             let rank = usize::try_from(plan.grid().rank(Coordinate { row, col })).unwrap();
             let found = solver[rank].element(case.dtype, i + j * ld);
-            assert!(found == encoded(case.dtype, gi, gj), "{case:?}: element ({gi}, {gj}) is not at ({i}, {j}) of {rank}");
+            assert!(
+                found == encoded(case.dtype, gi, gj),
+                "{case:?}: element ({gi}, {gj}) is not at ({i}, {j}) of {rank}"
+            );
         }
     }
 }
@@ -119,7 +128,9 @@ fn every_grid_to_four_by_four() {
         for pc in 1..=4 {
             let both = pr * pc;
             // dividing, ragged, smaller than the tile, fewer elements than processes, empty
-            for (m, n, t) in [(both * 4, both * 8, 4), (13, 17, 3), (29, 23, 5), (3, 5, 8), (2, 1, 1), (0, 3, 2)] {
+            for (m, n, t) in
+                [(both * 4, both * 8, 4), (13, 17, 3), (29, 23, 5), (3, 5, 8), (2, 1, 1), (0, 3, 2)]
+            {
                 for dtype in [DType::F32, DType::F64, DType::C128] {
                     check(Case { dtype, grid: [pr, pc], extent: [m, n], tile: [t, t], placement: SHARDED });
                 }
@@ -149,13 +160,7 @@ fn replicated_dimensions_are_picked_and_collected() {
 
 #[test]
 fn nothing_moves_between_devices_where_each_holds_one_tile() {
-    let case = Case {
-        dtype: DType::F64,
-        grid: [2, 3],
-        extent: [12, 18],
-        tile: [6, 6],
-        placement: SHARDED,
-    };
+    let case = Case { dtype: DType::F64, grid: [2, 3], extent: [12, 18], tile: [6, 6], placement: SHARDED };
     let plan = case.plan();
     for rank in 0..6 {
         assert_eq!(plan.forward_traffic(rank).sent, 0);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::gpu::Mesh;
 
 /// The value of an attribute, of the kinds that we take.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,8 @@ pub enum Attribute {
     Integer(i64),
     /// A Python `float`, `numpy.float32` or `numpy.float64`.
     Real(f64),
+    /// A `numpy` array of int64.
+    Integers(Vec<i64>),
     /// Any other kind.
     Other,
 }
@@ -53,21 +56,31 @@ pub fn patience(call: &Call<'_>) -> Result<Option<Duration>, Failure> {
     })
 }
 
-/// The number of devices of the whole program (`devices`), `ranks` if the call does not say.
+/// The devices of the whole program (`device_ids`, `places`), if the call tells them.
 ///
 /// # Errors
-/// The attribute is not an integer of at least `ranks`.
-pub fn devices(call: &Call<'_>, ranks: usize) -> Result<usize, Failure> {
-    match call.attribute("devices") {
-        None => Ok(ranks),
-        Some(Attribute::Integer(devices)) if usize::try_from(devices).is_ok_and(|n| n >= ranks) => {
-            Ok(devices as usize)
+/// One is missing or no array of int64, or they do not describe groups of `ranks` devices.
+pub fn mesh(call: &Call<'_>, ranks: usize) -> Result<Option<Mesh>, Failure> {
+    let (device_ids, places) = match (call.attribute("device_ids"), call.attribute("places")) {
+        (None, None) => return Ok(None),
+        (Some(Attribute::Integers(device_ids)), Some(Attribute::Integers(places))) => (device_ids, places),
+        other => {
+            return Err(Failure::invalid(format!(
+                "the attributes `device_ids` and `places` of a meshsolve call are {other:?}; both must be \
+                 arrays of int64"
+            )));
         }
-        Some(other) => Err(Failure::invalid(format!(
-            "the attribute `devices` of a meshsolve call is {other:?}; it must be the number of devices of \
-             the program, at least the {ranks} of the process grid"
-        ))),
+    };
+    let mut sorted = places.clone();
+    sorted.sort_unstable();
+    let every_place_once = sorted.iter().zip(0..).all(|(&place, expected)| place == expected);
+    if device_ids.len() != places.len() || !every_place_once || ranks == 0 || places.len() % ranks != 0 {
+        return Err(Failure::invalid(format!(
+            "the attributes `device_ids` {device_ids:?} and `places` {places:?} of a meshsolve call do not put \
+             each device at one place of groups of {ranks}"
+        )));
     }
+    Ok(Some(Mesh { device_ids, places: places.into_iter().map(i64::unsigned_abs).collect() }))
 }
 
 /// A finite positive number of seconds as a duration.

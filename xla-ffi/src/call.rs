@@ -219,6 +219,56 @@ impl Call<'_> {
         Ok(args.device_ordinal)
     }
 
+    /// The stream that a GPU call has to enqueue its work on (a `CUstream`).
+    pub fn stream(&self) -> Result<NonNull<c_void>, Failure> {
+        let get = slot!(self.api, stream_get).ok_or_else(|| too_old("streams"))?;
+        let mut args = sys::StreamGetArgs {
+            struct_size: size_of::<sys::StreamGetArgs>(),
+            extension_start: ptr::null_mut(),
+            ctx: self.context(),
+            stream: ptr::null_mut(),
+        };
+        // SAFETY: the arguments are complete and the context is that of this call.
+        self.api.check(unsafe { get(&mut args) })?;
+        NonNull::new(args.stream).ok_or_else(|| Failure::internal("XLA gave the null stream"))
+    }
+
+    /// Device memory from XLA's allocator, to be given back by [`Call::free`] within this call; usable
+    /// in the order of the call's stream.
+    pub fn allocate(&self, bytes: usize) -> Result<NonNull<c_void>, Failure> {
+        let allocate = slot!(self.api, device_memory_allocate).ok_or_else(|| too_old("device memory"))?;
+        let mut args = sys::DeviceMemoryAllocateArgs {
+            struct_size: size_of::<sys::DeviceMemoryAllocateArgs>(),
+            extension_start: ptr::null_mut(),
+            ctx: self.context(),
+            size: bytes,
+            alignment: LARGEST_ALIGNMENT,
+            data: ptr::null_mut(),
+        };
+        // SAFETY: the arguments are complete and the context is that of this call.
+        self.api.check(unsafe { allocate(&mut args) })?;
+        NonNull::new(args.data).ok_or_else(|| {
+            Failure::new(
+                FailureKind::ResourceExhausted,
+                format!("XLA has no {bytes} bytes of device memory left"),
+            )
+        })
+    }
+
+    /// Gives device memory of `bytes` bytes back to XLA.
+    pub fn free(&self, data: *mut c_void, bytes: usize) -> Result<(), Failure> {
+        let free = slot!(self.api, device_memory_free).ok_or_else(|| too_old("device memory"))?;
+        let mut args = sys::DeviceMemoryFreeArgs {
+            struct_size: size_of::<sys::DeviceMemoryFreeArgs>(),
+            extension_start: ptr::null_mut(),
+            ctx: self.context(),
+            size: bytes,
+            data,
+        };
+        // SAFETY: the arguments are complete and the context is that of this call.
+        self.api.check(unsafe { free(&mut args) })
+    }
+
     /// Makes this call asynchronous: XLA waits for the promise instead of the handler's return.
     pub fn promise(&self) -> Result<Promise, Failure> {
         let create = slot!(self.api, future_create).ok_or_else(|| too_old("futures"))?;
@@ -236,6 +286,9 @@ impl Call<'_> {
         Ok(Promise { api: self.api, future: Some(future) })
     }
 }
+
+/// XLA's GPU allocators promise no larger alignment.
+const LARGEST_ALIGNMENT: usize = 16;
 
 fn too_old(what: &str) -> Failure {
     Failure::unsupported(format!(
@@ -294,6 +347,17 @@ unsafe fn copy_attribute(kind: c_int, value: *const c_void) -> Attribute {
                     sys::data_type::F64 => Attribute::Real(value.cast::<f64>().read_unaligned()),
                     _ => Attribute::Other,
                 }
+            }
+        }
+        sys::attribute_type::ARRAY => {
+            // SAFETY: an attribute of this kind points to an array.
+            let array = unsafe { &*value.cast::<sys::Array>() };
+            match array.dtype {
+                // SAFETY: the array holds `size` values of its type, which XLA aligns for it.
+                sys::data_type::S64 => {
+                    Attribute::Integers(unsafe { entries(array.data.cast::<i64>(), array.size) }.to_vec())
+                }
+                _ => Attribute::Other,
             }
         }
         _ => Attribute::Other,

@@ -9,21 +9,18 @@
 //! in there, and that may wait for the other devices.
 
 use std::env;
-use std::ffi::c_int;
 use std::ptr;
 use std::sync::{Arc, LazyLock, Once};
 use std::thread;
 use std::time::Duration;
 
-use meshsolve::DType;
-use meshsolve::device::Buffer;
-use meshsolve::plan::OperandSpec;
 use meshsolve::simulate::RankOperands;
 
 use crate::attributes::positive_seconds;
 use crate::call::{Call, Operand, Promise, guarded};
 use crate::failure::Failure;
 use crate::handlers::CallSite;
+use crate::operands::{self, MissingCopy, describe};
 use crate::rendezvous::{Arrival, Key, Released, Rendezvous, Ticket};
 use crate::routine::Routine;
 use crate::sys::data_type;
@@ -64,8 +61,8 @@ pub fn default_patience() -> Duration {
 /// failure reaches XLA through the future.
 pub fn execute(call: &Call<'_>, site: &CallSite) -> Result<(), Failure> {
     start_watchdog()?;
-    let operands = call.operands()?;
-    let (rank, group) = rank_and_group(&operands)?;
+    let place = call.operands()?;
+    let (rank, group) = rank_and_group(&place)?;
     let ticket = Ticket {
         key: Key { run: call.run_id()?, call_site: site.id, group },
         rank,
@@ -75,8 +72,17 @@ pub fn execute(call: &Call<'_>, site: &CallSite) -> Result<(), Failure> {
     };
     // From here on others may be waiting for this device, so they must learn of its failure.
     let participant = guarded(|| {
-        let operands = checked_operands(site.routine.as_ref(), &operands[1..], &call.results()?)
-            .map_err(|failure| Failure { message: format!("rank {rank}: {failure}"), ..failure })?;
+        // SAFETY: XLA keeps the memory valid, and to us alone, until the call's promise ends; the
+        // rendezvous and the worker drop these buffers before.
+        let (operands, copies) =
+            unsafe { operands::checked(site.routine.as_ref(), &place[1..], &call.results()?) }
+                .map_err(|failure| Failure { message: format!("rank {rank}: {failure}"), ..failure })?;
+        for MissingCopy { from, to } in copies {
+            // SAFETY: both are as long as the plan says; what overlaps is moved correctly.
+            unsafe {
+                ptr::copy(from.address() as *const u8, to.address() as *mut u8, to.bytes() as usize);
+            }
+        }
         Ok(Participant { operands, promise: call.promise()? })
     });
     match participant {
@@ -147,98 +153,4 @@ fn rank_and_group(operands: &[Operand]) -> Result<(i32, i32), Failure> {
     }
     // SAFETY: checked to hold two such integers; XLA keeps operands valid during the call.
     Ok(unsafe { place.data.cast::<[i32; 2]>().read_unaligned() }.into())
-}
-
-/// The memory of one rank, if it is what the plan wants.
-fn checked_operands(
-    routine: &dyn Routine,
-    operands: &[Operand],
-    results: &[Operand],
-) -> Result<RankOperands, Failure> {
-    check("operand", 1, routine.inputs(), operands)?;
-    check("result", 0, routine.outputs(), results)?;
-    for (spec, result) in routine.outputs().iter().zip(results) {
-        let Some(source) = spec.alias.and_then(|input| operands.get(input)) else { continue };
-        if source.data != result.data {
-            // The alias was not declared to XLA, so the copy that it would have made is ours.
-            // SAFETY: both have the same dtype and shape, hence the same length; XLA keeps both
-            // valid, and what overlaps is moved correctly.
-            unsafe { ptr::copy(source.data, result.data, spec.bytes() as usize) };
-        }
-    }
-    let buffers = |specs: &[OperandSpec], operands: &[Operand]| {
-        let windows = specs.iter().zip(operands);
-        // SAFETY: XLA keeps the memory valid, and to us alone, until the call's promise ends; the
-        // rendezvous and the worker drop these windows before.
-        windows.map(|(spec, operand)| unsafe { Buffer::from_raw(operand.data, spec.bytes()) }).collect()
-    };
-    Ok(RankOperands {
-        inputs: buffers(routine.inputs(), operands),
-        outputs: buffers(routine.outputs(), results),
-    })
-}
-
-fn check(what: &str, first: usize, specs: &[OperandSpec], operands: &[Operand]) -> Result<(), Failure> {
-    if operands.len() != specs.len() {
-        return Err(Failure::invalid(format!(
-            "the call has {} {what}s where the plan has {}: {}",
-            operands.len() + first,
-            specs.len() + first,
-            specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
-        )));
-    }
-    for (i, (spec, operand)) in specs.iter().zip(operands).enumerate() {
-        if operand.dtype != xla_dtype(spec.dtype) || operand.dims != spec.shape {
-            return Err(Failure::invalid(format!(
-                "{what} {} ({}) is {} where the plan wants {}; the attribute `request` must be the very \
-                 request that the shapes were planned with",
-                i + first,
-                spec.name,
-                describe(operand.dtype, &operand.dims),
-                describe(xla_dtype(spec.dtype), &spec.shape)
-            )));
-        }
-        if operand.data.is_null() && spec.bytes() > 0 {
-            return Err(Failure::internal(format!(
-                "XLA gave no memory for {what} {} ({})",
-                i + first,
-                spec.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn xla_dtype(dtype: DType) -> c_int {
-    match dtype {
-        DType::F32 => data_type::F32,
-        DType::F64 => data_type::F64,
-        DType::C64 => data_type::C64,
-        DType::C128 => data_type::C128,
-        DType::I32 => data_type::S32,
-    }
-}
-
-/// An array type as XLA prints it: `f64[500,3]`.
-fn describe(dtype: c_int, dims: &[u64]) -> String {
-    let name = match dtype {
-        data_type::PRED => "pred",
-        data_type::S8 => "s8",
-        data_type::S16 => "s16",
-        data_type::S32 => "s32",
-        data_type::S64 => "s64",
-        data_type::U8 => "u8",
-        data_type::U16 => "u16",
-        data_type::U32 => "u32",
-        data_type::U64 => "u64",
-        data_type::F16 => "f16",
-        data_type::BF16 => "bf16",
-        data_type::F32 => "f32",
-        data_type::F64 => "f64",
-        data_type::C64 => "c64",
-        data_type::C128 => "c128",
-        _ => "dtype ?",
-    };
-    let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
-    format!("{name}[{}]", dims.join(","))
 }

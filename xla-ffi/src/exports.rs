@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::call::guarded;
 use crate::failure::Failure;
-use crate::handlers;
+use crate::{handlers, runtime};
 
 /// One handler to register with XLA.
 #[repr(C)]
@@ -38,10 +38,13 @@ const fn handler(
     }
 }
 
-static HANDLERS: [ExportedHandler; 3] = [
+static HANDLERS: [ExportedHandler; 6] = [
     handler(c"cpu", c"instantiate", handlers::instantiate),
     handler(c"cpu", c"prepare", handlers::prepare),
     handler(c"cpu", c"execute", handlers::execute_on_cpu),
+    handler(c"CUDA", c"instantiate", handlers::instantiate),
+    handler(c"CUDA", c"prepare", handlers::prepare),
+    handler(c"CUDA", c"execute", handlers::execute_on_gpu),
 ];
 
 /// The version of the library, text terminated by zero that lives forever.
@@ -70,15 +73,36 @@ pub unsafe extern "C" fn meshsolve_handlers(count: *mut usize) -> *const Exporte
 /// `request` must be text terminated by zero, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn meshsolve_plan(request: *const c_char) -> *mut c_char {
+    // SAFETY: the caller's promise.
+    unsafe { answer(request, |text| Ok(Plan::from_json(text)?.reply_json())) }
+}
+
+/// Tells the library about the process, or asks it something: a message in JSON (see
+/// [`crate::runtime`]) to a reply in JSON, or to `{"error": …}` as from [`meshsolve_plan`].
+///
+/// # Safety
+/// `message` must be text terminated by zero, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn meshsolve_runtime(message: *const c_char) -> *mut c_char {
+    // SAFETY: the caller's promise.
+    unsafe { answer(message, |text| Ok(runtime::handle(text)?.to_string())) }
+}
+
+/// # Safety
+/// `question` must be text terminated by zero, or null.
+unsafe fn answer(
+    question: *const c_char,
+    reply: impl FnOnce(&str) -> Result<String, Failure>,
+) -> *mut c_char {
     let reply = guarded(|| {
-        if request.is_null() {
-            return Err(Failure::invalid("the plan request is null; it must be JSON text"));
+        if question.is_null() {
+            return Err(Failure::invalid("the text passed to meshsolve is null; it must be JSON"));
         }
         // SAFETY: the caller's promise.
-        let request = unsafe { CStr::from_ptr(request) }
-            .to_str()
-            .map_err(|error| Failure::invalid(format!("the plan request is not UTF-8: {error}")))?;
-        Ok(Plan::from_json(request)?.reply_json())
+        let text = unsafe { CStr::from_ptr(question) }.to_str().map_err(|error| {
+            Failure::invalid(format!("the text passed to meshsolve is not UTF-8: {error}"))
+        })?;
+        reply(text)
     });
     let reply = reply.unwrap_or_else(|failure| {
         json!({ "error": { "kind": failure.kind.name(), "message": failure.message } }).to_string()

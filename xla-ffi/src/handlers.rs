@@ -1,8 +1,8 @@
 //! The handlers of the FFI target `meshsolve`, one for each stage of a call.
 //!
 //! Attributes of a call: `request` (the JSON text given to `meshsolve_plan`); optional
-//! `rendezvous_seconds` (how long CPU devices wait for each other) and `devices` (devices of the
-//! whole program, where the mesh has axes outside the process grid). Operands: s32\[2\] with the
+//! `rendezvous_seconds` (how long CPU devices wait for each other); on GPUs `device_ids` and `places`
+//! (the devices of the whole program's mesh in order, and where each stands: group · ranks + rank). Operands: s32\[2\] with the
 //! device's rank in the process grid and its group, then the plan's inputs. Results: the plan's
 //! outputs.
 
@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::call::{Call, enter};
 use crate::collectives::{Collectives, SHARED_COMMUNICATOR};
 use crate::failure::Failure;
+use crate::gpu::{self, Mesh};
 use crate::routine::{self, Routine};
 use crate::state::StateType;
 use crate::{attributes, cpu, sys};
@@ -23,8 +24,10 @@ pub struct CallSite {
     pub id: u64,
     /// What the call runs.
     pub routine: Arc<dyn Routine>,
-    /// How long devices wait for each other.
+    /// How long devices wait for each other on CPUs.
     pub patience: Duration,
+    /// The devices of the whole program; GPU calls need it.
+    pub mesh: Option<Mesh>,
 }
 
 static CALL_SITE: StateType<CallSite> = StateType::new("meshsolve.CallSite");
@@ -56,6 +59,15 @@ pub unsafe extern "C" fn execute_on_cpu(frame: *mut sys::CallFrame) -> *mut sys:
     unsafe { enter(frame, |call| cpu::execute(call, CALL_SITE.get(call)?)) }
 }
 
+/// Execute stage on GPUs: one device's part of a call.
+///
+/// # Safety
+/// For XLA only: `frame` must be a valid call frame.
+pub unsafe extern "C" fn execute_on_gpu(frame: *mut sys::CallFrame) -> *mut sys::Error {
+    // SAFETY: the caller's promise.
+    unsafe { enter(frame, |call| gpu::execute(call, CALL_SITE.get(call)?)) }
+}
+
 /// [`instantiate`] with a planner of the caller's choice, by which tests bring routines that
 /// misbehave.
 ///
@@ -68,18 +80,19 @@ pub fn instantiate_with(
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let routine = plan(&attributes::request(call)?)?;
     let patience = attributes::patience(call)?.unwrap_or_else(cpu::default_patience);
+    let mesh = attributes::mesh(call, routine.ranks())?;
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    CALL_SITE.set(call, CallSite { id, routine, patience })
+    CALL_SITE.set(call, CallSite { id, routine, patience, mesh })
 }
 
 /// The communicator spans all devices of the program, of whatever group: it is XLA's own then, and
 /// splitting it serves every grid. Without the extension the execute stage brings its own.
 fn request_communicator(call: &Call<'_>) -> Result<(), Failure> {
     let site = CALL_SITE.get(call)?;
-    if let Some(collectives) = Collectives::find(call)? {
-        let devices = attributes::devices(call, site.routine.ranks())?;
-        let devices: Vec<i64> = (0..devices as i64).collect();
-        collectives.request(&devices, SHARED_COMMUNICATOR)?;
+    if let (Some(mesh), false) = (&site.mesh, gpu::own_communicators())
+        && let Some(collectives) = Collectives::find(call)?
+    {
+        collectives.request(&gpu::all(mesh), SHARED_COMMUNICATOR)?;
     }
     Ok(())
 }

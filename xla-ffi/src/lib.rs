@@ -6,7 +6,7 @@
 //! runtime for its version at run time instead of being built for one.
 //!
 //! * [`exports`]: the C symbols.
-//! * [`handlers`]: the stages of a call; [`cpu`]: its execution on CPU devices.
+//! * [`handlers`]: the stages of a call; [`cpu`] and [`gpu`]: its execution.
 //! * [`rendezvous`]: how the devices of a mesh meet; [`workers`]: the threads that do the work.
 //! * [`routine`]: what a call runs, the seam to the library.
 //! * [`sys`]: XLA's structs; [`call`], [`state`], [`collectives`]: safe views of them.
@@ -19,9 +19,12 @@ pub mod collectives;
 pub mod cpu;
 pub mod exports;
 pub mod failure;
+pub mod gpu;
 pub mod handlers;
+pub mod operands;
 pub mod rendezvous;
 pub mod routine;
+pub mod runtime;
 pub mod state;
 pub mod sys;
 pub mod workers;

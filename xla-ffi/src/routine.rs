@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
+use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{OperandSpec, Plan};
+use meshsolve::routines::{self, Backend, Operands};
 use meshsolve::simulate::{self, RankOperands};
 
 use crate::failure::Failure;
@@ -24,6 +26,13 @@ pub trait Routine: Send + Sync {
     /// # Errors
     /// One for all ranks.
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure>;
+    /// The process grid.
+    fn grid(&self) -> ProcessGrid;
+    /// Runs one rank, whose device and peers are in `backend`; collective.
+    ///
+    /// # Errors
+    /// The same on all ranks.
+    fn run_rank(&self, backend: &Backend<'_>, operands: meshsolve::Result<Operands>) -> Result<(), Failure>;
 }
 
 impl Routine for Plan {
@@ -42,6 +51,14 @@ impl Routine for Plan {
 
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure> {
         Ok(simulate::run(self, ranks)?)
+    }
+
+    fn grid(&self) -> ProcessGrid {
+        Plan::grid(self)
+    }
+
+    fn run_rank(&self, backend: &Backend<'_>, operands: meshsolve::Result<Operands>) -> Result<(), Failure> {
+        Ok(routines::run(self, backend, operands)?)
     }
 }
 

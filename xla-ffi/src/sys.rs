@@ -369,6 +369,25 @@ pub struct FindExtensionArgs {
     pub extension: *const ContextExtension,
 }
 
+#[repr(C)]
+pub struct DeviceMemoryAllocateArgs {
+    pub struct_size: usize,
+    pub extension_start: *mut ExtensionBase,
+    pub ctx: *mut Context,
+    pub size: usize,
+    pub alignment: usize,
+    pub data: *mut c_void,
+}
+
+#[repr(C)]
+pub struct DeviceMemoryFreeArgs {
+    pub struct_size: usize,
+    pub extension_start: *mut ExtensionBase,
+    pub ctx: *mut Context,
+    pub size: usize,
+    pub data: *mut c_void,
+}
+
 /// A slot of the table whose arguments depend on the minor, or that we do not call.
 pub type UntypedFn = unsafe extern "C" fn(*mut c_void) -> *mut Error;
 
@@ -389,8 +408,8 @@ pub struct Api {
     pub context_get: Option<UntypedFn>,
     pub state_set: Option<UntypedFn>,
     pub state_get: Option<UntypedFn>,
-    pub device_memory_allocate: Option<UntypedFn>,
-    pub device_memory_free: Option<UntypedFn>,
+    pub device_memory_allocate: Option<unsafe extern "C" fn(*mut DeviceMemoryAllocateArgs) -> *mut Error>,
+    pub device_memory_free: Option<unsafe extern "C" fn(*mut DeviceMemoryFreeArgs) -> *mut Error>,
     pub thread_pool_schedule: Option<UntypedFn>,
     pub thread_pool_num_threads: Option<UntypedFn>,
     pub future_create: Option<unsafe extern "C" fn(*mut FutureCreateArgs) -> *mut Error>,
@@ -461,6 +480,7 @@ const _: () = {
     assert!(size_of::<StateArgs>() == 48 && size_of::<TypeInfo>() == 24);
     assert!(size_of::<TypeRegisterArgsMinor1>() == 40 && size_of::<TypeRegisterArgs>() == 48);
     assert!(size_of::<ErrorGetDetailsArgs>() == 40 && size_of::<FutureCreateArgs>() == 24);
+    assert!(size_of::<DeviceMemoryAllocateArgs>() == 48 && size_of::<DeviceMemoryFreeArgs>() == 40);
     assert!(size_of::<CollectivesExtension>() == 56);
     assert!(size_of::<RequestCommunicatorArgs>() == 48 && size_of::<GetCommunicatorArgs>() == 56);
 };

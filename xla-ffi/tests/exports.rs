@@ -49,8 +49,9 @@ fn the_table_lists_each_stage_once() {
             })
             .collect()
     };
-    let expected = ["instantiate", "prepare", "execute"].map(|stage| ["meshsolve", "cpu", stage]);
-    assert_eq!(stages, expected);
+    let expected = ["cpu", "CUDA"]
+        .map(|platform| ["instantiate", "prepare", "execute"].map(|stage| ["meshsolve", platform, stage]));
+    assert_eq!(stages, expected.as_flattened());
     // SAFETY: null is allowed.
     assert!(!unsafe { meshsolve_handlers(ptr::null_mut()) }.is_null());
 }
@@ -112,7 +113,7 @@ fn null_is_an_error_and_not_a_crash() {
         let reply: *mut c_char = meshsolve_plan(ptr::null());
         let text = CStr::from_ptr(reply).to_str().unwrap().to_owned();
         meshsolve_free(reply);
-        assert!(text.contains("the plan request is null"), "{text}");
+        assert!(text.contains("the text passed to meshsolve is null"), "{text}");
         meshsolve_free(ptr::null_mut());
     }
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use fake_xla::{Array, CallArguments, CallSite, OLD, Outcome, Runtime, Status, VERSIONS, Value, Version};
 use meshsolve::DType;
 use meshsolve::device::Buffer;
+use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::OperandSpec;
+use meshsolve::routines::{Backend, Operands};
 use meshsolve::simulate::RankOperands;
 use meshsolve_xla_ffi::call::enter;
 use meshsolve_xla_ffi::collectives::{Collectives, SHARED_COMMUNICATOR};
@@ -62,6 +64,14 @@ fn values(buffer: &Buffer) -> *mut [f64; ROWS * COLUMNS] {
 }
 
 impl Routine for Rotate {
+    fn grid(&self) -> ProcessGrid {
+        ProcessGrid::new(1, self.ranks as u64)
+    }
+
+    fn run_rank(&self, _: &Backend<'_>, _: meshsolve::Result<Operands>) -> Result<(), Failure> {
+        Err(Failure::unsupported("a routine for CPU tests"))
+    }
+
     fn ranks(&self) -> usize {
         self.ranks
     }
@@ -130,8 +140,12 @@ fn exported(stage: &str) -> sys::Handler {
 }
 
 fn instantiated(runtime: &Runtime, request: &'static str, seconds: f64) -> Result<CallSite, Status> {
-    let site = runtime.call_site();
     let attributes = vec![("rendezvous_seconds", Value::F64(seconds)), ("request", Value::Text(request))];
+    instantiated_with(runtime, attributes)
+}
+
+fn instantiated_with(runtime: &Runtime, attributes: Vec<(&'static str, Value)>) -> Result<CallSite, Status> {
+    let site = runtime.call_site();
     let call = CallArguments {
         stage: sys::stage::INSTANTIATE,
         run_id: 0,
@@ -566,6 +580,12 @@ impl Drop for Counted {
 }
 
 impl Routine for Counted {
+    fn grid(&self) -> ProcessGrid {
+        self.0.grid()
+    }
+    fn run_rank(&self, backend: &Backend<'_>, operands: meshsolve::Result<Operands>) -> Result<(), Failure> {
+        self.0.run_rank(backend, operands)
+    }
     fn ranks(&self) -> usize {
         self.0.ranks()
     }
@@ -636,30 +656,40 @@ unsafe extern "C" fn borrow_communicator(frame: *mut sys::CallFrame) -> *mut sys
 fn prepare_requests_the_communicator_that_execute_gets() {
     for version in VERSIONS {
         let runtime = Runtime::new(version);
-        let site = instantiated(&runtime, "rotate 3", 60.0).unwrap();
-        let call = |stage, devices| CallArguments {
+        let site = |places: &'static [i64]| {
+            let attributes = vec![
+                ("device_ids", Value::Integers(&[0, 1, 2, 3, 4, 9])),
+                ("places", Value::Integers(places)),
+                ("request", Value::Text("rotate 3")),
+            ];
+            instantiated_with(&runtime, attributes)
+        };
+        // Two devices at one place, and fewer places than devices.
+        for places in [&[0, 1, 2, 3, 4, 4][..], &[0, 1, 2]] {
+            let refusal = site(places).err().expect("this must fail").message;
+            assert!(refusal.contains("one place of groups of 3"), "{refusal}");
+        }
+        let site = site(&[0, 3, 1, 4, 2, 5]).unwrap();
+        let call = |stage| CallArguments {
             stage,
             run_id: 1,
             device: 0,
-            attributes: vec![("devices", Value::I64(devices))],
+            attributes: vec![],
             operands: vec![],
             results: vec![],
         };
         let execute = |site: &CallSite| {
-            runtime.call(borrow_communicator, site, call(sys::stage::EXECUTE, 6)).wait().unwrap();
+            runtime.call(borrow_communicator, site, call(sys::stage::EXECUTE)).wait().unwrap();
             LENT.lock().unwrap().pop().unwrap()
         };
         if version.collectives {
             // Not requested yet.
             assert!(execute(&site).unwrap_err().message.contains("after cliques are acquired"));
-            // The program cannot have fewer devices than the grid.
-            let few = runtime.call(exported("prepare"), &site, call(sys::stage::PREPARE, 2));
-            assert!(message(&few).contains("at least the 3 of the process grid"));
             // In a wrong stage XLA's own words come through.
-            let wrong = runtime.call(exported("prepare"), &site, call(sys::stage::INITIALIZE, 6));
+            let wrong = runtime.call(exported("prepare"), &site, call(sys::stage::INITIALIZE));
             assert!(message(&wrong).contains("only available during the prepare stage"));
         }
-        runtime.call(exported("prepare"), &site, call(sys::stage::PREPARE, 6)).wait().unwrap();
+        runtime.call(exported("prepare"), &site, call(sys::stage::PREPARE)).wait().unwrap();
         let expected = version.collectives.then_some(fake_xla::COMMUNICATOR);
         assert_eq!(execute(&site), Ok(expected), "{}", version.name);
     }

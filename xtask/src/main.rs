@@ -18,7 +18,7 @@ use environment::{Environment, JAX};
 use process::{Outcome, cargo, root};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own commands")]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The project's own commands")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -42,6 +42,8 @@ enum Task {
     Wheel,
     /// Build the documentation of the Rust crates
     Doc,
+    /// Run the benchmarks that need no GPU
+    Bench,
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Task::Bindings => bindings::regenerate(),
         Task::Wheel => wheel::build().map(|wheel| println!("built {}", wheel.display())),
         Task::Doc => doc(),
+        Task::Bench => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,8 @@
 //! The seam between ranks.
 
 mod local;
+#[cfg(feature = "cuda")]
+pub mod nccl;
 
 use crate::device::Buffer;
 use crate::{Error, Result};

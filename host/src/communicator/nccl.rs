@@ -176,15 +176,20 @@ impl NcclGroup {
         let who = || format!("splitting rank {} of {} for votes", member.rank, member.size);
         // Votes are a few words: one block of threads on the device is enough for them.
         let name: &CStr = c"meshsolve votes";
-        let config =
-            ncclConfig_t { blocking: 1, minCTAs: 1, maxCTAs: 1, commName: name.as_ptr(), ..Default::default() };
+        let config = ncclConfig_t {
+            blocking: 1,
+            minCTAs: 1,
+            maxCTAs: 1,
+            commName: name.as_ptr(),
+            ..Default::default()
+        };
         let voting = split_communicator(nccl, communicator, 0, int(member.rank)?, config, who)?;
-        let [rank, size] = [member.rank, member.size].map(|value| usize::try_from(value).unwrap_or_default());
+        let votes = Votes::new(nccl, voting, size(member.rank)?, size(member.size)?)?;
         Ok(Self {
             nccl,
             communicator,
             enqueuing: Mutex::new(()),
-            votes: Mutex::new(Votes::new(nccl, voting, rank, size)?),
+            votes: Mutex::new(votes),
             rank: member.rank,
             size: member.size,
             device,
@@ -207,7 +212,9 @@ impl NcclGroup {
     }
 
     fn check(&self, result: Result<ncclResult_t, loader::Error>, doing: &str) -> Result<()> {
-        check(self.nccl, result, || format!("rank {} of {} (device {}) {doing}", self.rank, self.size, self.device))
+        check(self.nccl, result, || {
+            format!("rank {} of {} (device {}) {doing}", self.rank, self.size, self.device)
+        })
     }
 }
 
@@ -236,7 +243,7 @@ impl NcclCommunicator {
     fn enqueue(&self, message: &Message, receives: bool) -> Result<()> {
         let NcclGroup { nccl, communicator, .. } = *self.group;
         let Message { peer, data } = *message;
-        let (peer_rank, bytes) = (int(peer)?, data.bytes() as usize);
+        let (peer_rank, bytes) = (int(peer)?, size(data.bytes())?);
         let (kind, stream) = (ncclDataType_t::ncclUint8, self.stream.cast());
         let address = data.address() as *mut c_void;
         // SAFETY: the window is valid on this device for this call, by the contract of `Buffer`; the
@@ -281,12 +288,12 @@ impl Communicator for NcclCommunicator {
     }
 
     fn all_reduce(&self, reduction: Reduction, words: Buffer) -> Result<()> {
-        let (kind, operation, size) = match reduction {
+        let (kind, operation, word) = match reduction {
             Reduction::SumF64 => (ncclDataType_t::ncclFloat64, ncclRedOp_t::ncclSum, 8),
             Reduction::MaxI32 => (ncclDataType_t::ncclInt32, ncclRedOp_t::ncclMax, 4),
             Reduction::MinI32 => (ncclDataType_t::ncclInt32, ncclRedOp_t::ncclMin, 4),
         };
-        let count = words.bytes() as usize / size;
+        let count = size(words.bytes() / word)?;
         if count == 0 {
             return Ok(());
         }
@@ -405,7 +412,11 @@ fn check_background(nccl: &Nccl, communicator: Handle, doing: impl FnOnce() -> S
 }
 
 /// Turns an answer of NCCL into an error that says what was being done.
-fn check(nccl: &Nccl, answer: Result<ncclResult_t, loader::Error>, doing: impl FnOnce() -> String) -> Result<()> {
+fn check(
+    nccl: &Nccl,
+    answer: Result<ncclResult_t, loader::Error>,
+    doing: impl FnOnce() -> String,
+) -> Result<()> {
     match answer.map_err(libraries::missing)? {
         ncclResult_t::ncclSuccess => Ok(()),
         result => Err(Error::internal(format!("{}: {}", doing(), nccl.describe(result)))),
@@ -415,6 +426,11 @@ fn check(nccl: &Nccl, answer: Result<ncclResult_t, loader::Error>, doing: impl F
 /// A rank, color or key as NCCL takes it.
 fn int(value: u64) -> Result<i32> {
     i32::try_from(value).map_err(|_| Error::internal(format!("NCCL counts in 32 bits, got {value}")))
+}
+
+/// A number of bytes or words as NCCL takes it.
+fn size(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::internal(format!("{value} is beyond this machine's memory")))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

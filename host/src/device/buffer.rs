@@ -75,7 +75,11 @@ impl Buffer {
             return (std::ptr::NonNull::dangling().as_ptr(), 0);
         }
         let address = usize::try_from(self.address).expect("an address of this process");
-        assert_eq!(address % align_of::<T>(), 0, "buffer at {address:#x} is not aligned for its element type");
+        assert_eq!(
+            address % align_of::<T>(),
+            0,
+            "buffer at {address:#x} is not aligned for its element type"
+        );
         let count = usize::try_from(self.bytes).expect("a length of this process") / size_of::<T>();
         (address as *mut T, count)
     }

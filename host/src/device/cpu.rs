@@ -40,10 +40,9 @@ impl CpuDevice {
 }
 
 fn layout(bytes: u64) -> Result<Layout> {
-    usize::try_from(bytes)
-        .ok()
-        .and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok())
-        .ok_or_else(|| Error::resource_exhausted(format!("{bytes} bytes of scratch memory are beyond this machine")))
+    usize::try_from(bytes).ok().and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok()).ok_or_else(
+        || Error::resource_exhausted(format!("{bytes} bytes of scratch memory are beyond this machine")),
+    )
 }
 
 /// Calls `$f::<T>` with the plain type that moves elements of a size. 16 bytes go as two
@@ -290,7 +289,11 @@ unsafe fn permute_slots<T: Pod>(args: &PermuteSlotsArgs) {
                 // Swapping along the cycle leaves each slot with its successor's contents.
                 // SAFETY: different slots of one line do not overlap.
                 unsafe {
-                    std::ptr::swap_nonoverlapping(buf.add(slot(pair[0])), buf.add(slot(pair[1])), at(args.width));
+                    std::ptr::swap_nonoverlapping(
+                        buf.add(slot(pair[0])),
+                        buf.add(slot(pair[1])),
+                        at(args.width),
+                    );
                 }
             }
         }
@@ -411,7 +414,8 @@ unsafe fn combine_status(args: &CombineStatusArgs) {
     let mut status = 0;
     for word in 0..at(args.count) {
         // SAFETY: both tables hold `count` words.
-        let (max, min) = unsafe { (*pointer::<i32>(args.max).add(word), *pointer::<i32>(args.min).add(word)) };
+        let (max, min) =
+            unsafe { (*pointer::<i32>(args.max).add(word), *pointer::<i32>(args.min).add(word)) };
         let value = if max != 0 { max } else { min };
         if value != 0 {
             status = if word == 0 { -1 } else { value };

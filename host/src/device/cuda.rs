@@ -87,7 +87,9 @@ impl<'a> CudaDevice<'a> {
         let context = unsafe { CurrentContext::of(stream)? };
         let mut ordinal = 0;
         // SAFETY: the stream's context is current.
-        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, || "asking for the device of a context".into())?;
+        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, || {
+            "asking for the device of a context".into()
+        })?;
         Ok(Self { stream, context, ordinal, memory })
     }
 
@@ -264,7 +266,9 @@ fn table(context: sys::CUcontext, words: &Arc<[u32]>) -> Result<Buffer> {
     // SAFETY: the driver fills the address; then as many bytes as were allocated are copied. The copy
     // is done when the call returns.
     unsafe {
-        check(sys::cuMemAlloc_v2(&raw mut address, bytes.max(1)), || format!("allocating a table of {bytes} bytes"))?;
+        check(sys::cuMemAlloc_v2(&raw mut address, bytes.max(1)), || {
+            format!("allocating a table of {bytes} bytes")
+        })?;
         check(sys::cuMemcpyHtoD_v2(address, words.as_ptr().cast(), bytes), || "copying a table".into())?;
     }
     // SAFETY: this memory is never given back and never written again.
@@ -278,7 +282,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn usize_of(bytes: u64) -> Result<usize> {
-    usize::try_from(bytes).map_err(|_| Error::resource_exhausted(format!("{bytes} bytes are beyond this machine")))
+    usize::try_from(bytes)
+        .map_err(|_| Error::resource_exhausted(format!("{bytes} bytes are beyond this machine")))
 }
 
 /// Turns a driver result into an error that says what was being done.

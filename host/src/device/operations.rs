@@ -98,7 +98,10 @@ fn check(what: &str, data: Buffer, size: u64, ld: u64, lines: u64, len: u64) {
 impl MatrixView {
     fn check(&self, what: &str) {
         check(what, self.data, self.dtype.size(), self.leading_dimension, self.cols, self.rows);
-        assert!(self.cols <= 1 || self.leading_dimension >= self.rows, "{what}: leading dimension below its rows");
+        assert!(
+            self.cols <= 1 || self.leading_dimension >= self.rows,
+            "{what}: leading dimension below its rows"
+        );
     }
 }
 
@@ -113,8 +116,18 @@ impl dyn Device + '_ {
         col_map: IndexMap,
     ) -> Result<()> {
         dst.check("destination of a conversion");
-        check("source of a conversion", src.data, src.dtype.size(), src.leading_dimension, src.rows, src.cols);
-        assert!(row_map.limit <= src.rows && col_map.limit <= src.cols, "index maps reach outside the source");
+        check(
+            "source of a conversion",
+            src.data,
+            src.dtype.size(),
+            src.leading_dimension,
+            src.rows,
+            src.cols,
+        );
+        assert!(
+            row_map.limit <= src.rows && col_map.limit <= src.cols,
+            "index maps reach outside the source"
+        );
         let args = ConvertArgs {
             src: src.data.address(),
             dst: dst.data.address(),
@@ -139,8 +152,18 @@ impl dyn Device + '_ {
         col_map: IndexMap,
     ) -> Result<()> {
         src.check("source of a conversion");
-        check("destination of a conversion", dst.data, dst.dtype.size(), dst.leading_dimension, dst.rows, dst.cols);
-        assert!(row_map.limit <= dst.rows && col_map.limit <= dst.cols, "index maps reach outside the destination");
+        check(
+            "destination of a conversion",
+            dst.data,
+            dst.dtype.size(),
+            dst.leading_dimension,
+            dst.rows,
+            dst.cols,
+        );
+        assert!(
+            row_map.limit <= dst.rows && col_map.limit <= dst.cols,
+            "index maps reach outside the destination"
+        );
         let args = ConvertArgs {
             src: src.data.address(),
             dst: dst.data.address(),
@@ -162,7 +185,14 @@ impl dyn Device + '_ {
     /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
     /// segments: more of it means more and shorter chains. It must hold at least one segment unless
     /// the matrix is square.
-    pub fn convert_in_place(&self, dtype: DType, data: Buffer, rows: u64, cols: u64, scratch: Buffer) -> Result<()> {
+    pub fn convert_in_place(
+        &self,
+        dtype: DType,
+        data: Buffer,
+        rows: u64,
+        cols: u64,
+        scratch: Buffer,
+    ) -> Result<()> {
         if rows <= 1 || cols <= 1 {
             return Ok(());
         }

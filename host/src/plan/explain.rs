@@ -46,7 +46,9 @@ pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
 
 /// Bytes on each device.
 pub(super) fn memory(text: &mut String, inputs: &[OperandSpec], outputs: &[OperandSpec], scratch: u64) {
-    let sum = |specs: &[OperandSpec]| specs.iter().filter(|s| s.alias.is_none()).map(OperandSpec::bytes).sum::<u64>();
+    let sum = |specs: &[OperandSpec]| {
+        specs.iter().filter(|s| s.alias.is_none()).map(OperandSpec::bytes).sum::<u64>()
+    };
     let _ = writeln!(
         text,
         "  memory on each device: {} passed in, {} of results and work, {} of scratch (the solver's workspace not counted)",

@@ -248,9 +248,15 @@ impl MatrixPlan {
         for (axis, phase) in &self.phases {
             let bytes = self.across(*axis) * self.dtype.size();
             let moved = phase.moved(self.position(*axis, rank));
-            let (out, into) = if reverse { (moved.received, moved.sent) } else { (moved.sent, moved.received) };
+            let (out, into) =
+                if reverse { (moved.received, moved.sent) } else { (moved.sent, moved.received) };
             if bytes > 0 {
-                total = total + Traffic { sent: out.elements * bytes, received: into.elements * bytes, messages: out.messages };
+                total = total
+                    + Traffic {
+                        sent: out.elements * bytes,
+                        received: into.elements * bytes,
+                        messages: out.messages,
+                    };
             }
         }
         total

@@ -13,6 +13,7 @@ mod potrs;
 mod request;
 mod tile;
 
+use crate::layout::ProcessGrid;
 use crate::{DType, Result};
 pub use dimension::{Dimension, Placement};
 pub use matrix::{Axis, MatrixPlan, Piece, Traffic};
@@ -103,6 +104,12 @@ impl Plan {
     pub fn ranks(&self) -> u64 {
         let Self::Potrs(plan) = self;
         plan.grid().size()
+    }
+
+    /// The process grid.
+    pub fn grid(&self) -> ProcessGrid {
+        let Self::Potrs(plan) = self;
+        plan.grid()
     }
 
     /// What each device passes in.

@@ -149,7 +149,10 @@ impl Phase {
             }
             rounds.push(round);
         }
-        debug_assert!((0..procs).all(|p| filled[index(p)] == last(p)), "compaction of {dimension:?} got stuck");
+        debug_assert!(
+            (0..procs).all(|p| filled[index(p)] == last(p)),
+            "compaction of {dimension:?} got stuck"
+        );
         Self { rounds, permutations: Vec::new() }
     }
 
@@ -205,7 +208,13 @@ impl Phase {
                 let target = vacated[index(to)].expect("a receiver sends in the same round");
                 holds[index(to)][index(target)] = k;
                 if k < cyclic.tiles() {
-                    round.push(Transfer { from, to, source: k % slots * tile, target: target * tile, len: tile });
+                    round.push(Transfer {
+                        from,
+                        to,
+                        source: k % slots * tile,
+                        target: target * tile,
+                        len: tile,
+                    });
                 }
             }
             if !round.is_empty() {

@@ -39,15 +39,13 @@ impl PotrsPlan {
             Dimension::new(request.n, tile, grid.rows(), request.b.rows),
             Dimension::new(request.nrhs, spread, grid.cols(), request.b.cols),
         );
-        let spec = |name, dtype, shape: [u64; 2]| OperandSpec { name, dtype, shape: shape.to_vec(), alias: None };
+        let spec =
+            |name, dtype, shape: [u64; 2]| OperandSpec { name, dtype, shape: shape.to_vec(), alias: None };
         let word = |name, dtype| OperandSpec { name, dtype, shape: vec![1], alias: None };
         let inputs =
             vec![spec("a", request.dtype, a.caller_shape()), spec("b", request.dtype, b.caller_shape())];
         let mut outputs = vec![
-            OperandSpec {
-                alias: a.in_place().then_some(0),
-                ..spec("work", request.dtype, a.solver_shape())
-            },
+            OperandSpec { alias: a.in_place().then_some(0), ..spec("work", request.dtype, a.solver_shape()) },
             spec("b_work", request.dtype, b.solver_shape()),
             spec("x", request.dtype, b.caller_shape()),
         ];

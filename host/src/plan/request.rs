@@ -83,6 +83,7 @@ impl PotrsRequest {
         range("the number of right-hand sides", self.nrhs, 0, LARGEST_EXTENT)?;
         range("the number of process rows", self.grid[0], 1, LARGEST_GRID)?;
         range("the number of process columns", self.grid[1], 1, LARGEST_GRID)?;
+        range("the number of processes", self.grid[0] * self.grid[1], 1, LARGEST_GRID)?;
         if let Some(tile) = self.tile {
             range("the tile", tile, 1, LARGEST_EXTENT)?;
         }

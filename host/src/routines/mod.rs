@@ -3,7 +3,7 @@
 mod potrs;
 mod redistribute;
 
-use crate::communicator::Communicator;
+use crate::communicator::{Ballot, Communicator};
 use crate::device::{Buffer, Device};
 use crate::plan::{OperandSpec, Plan};
 use crate::solver::Solver;
@@ -35,7 +35,11 @@ impl Operands {
     fn check(&self, plan: &Plan) -> Result<()> {
         let check = |kind: &str, buffers: &[Buffer], specs: &[OperandSpec]| {
             if buffers.len() != specs.len() {
-                return Err(Error::internal(format!("{} {kind}s passed; the plan has {}", buffers.len(), specs.len())));
+                return Err(Error::internal(format!(
+                    "{} {kind}s passed; the plan has {}",
+                    buffers.len(),
+                    specs.len()
+                )));
             }
             match buffers.iter().zip(specs).find(|(b, s)| b.bytes() != s.bytes()) {
                 None => Ok(()),
@@ -54,12 +58,12 @@ impl Operands {
     }
 }
 
-/// Runs a plan on this rank. Collective: every rank of the communicator calls it with the same plan.
+/// Runs a plan on this rank. Collective: every rank of the communicator calls it with the same plan,
+/// also one whose operands could not be had, so that all ranks end with its error.
 ///
 /// # Errors
 /// The same on every rank; see the routine.
-pub fn run(plan: &Plan, backend: &Backend<'_>, operands: &Operands) -> Result<()> {
-    operands.check(plan)?;
+pub fn run(plan: &Plan, backend: &Backend<'_>, operands: Result<Operands>) -> Result<()> {
     if backend.communicator.size() != plan.ranks() {
         return Err(Error::internal(format!(
             "a communicator of {} ranks for a plan of {}",
@@ -67,7 +71,16 @@ pub fn run(plan: &Plan, backend: &Backend<'_>, operands: &Operands) -> Result<()
             plan.ranks()
         )));
     }
+    let operands = operands.and_then(|operands| operands.check(plan).map(|()| operands));
+    let operands = match operands {
+        Ok(operands) => operands,
+        Err(error) => {
+            return backend
+                .communicator
+                .agree(Ballot { fingerprint: plan.fingerprint(), verdict: Err(error) });
+        }
+    };
     match plan {
-        Plan::Potrs(potrs_plan) => potrs(potrs_plan, plan.fingerprint(), backend, operands),
+        Plan::Potrs(potrs_plan) => potrs(potrs_plan, plan.fingerprint(), backend, &operands),
     }
 }

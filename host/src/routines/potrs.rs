@@ -55,7 +55,8 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
         let all = Scratch::new(device, moving + STATUS_BYTES + bytes)?;
         Ok((all, moving, bytes))
     });
-    communicator.agree(Ballot { fingerprint, verdict: scratch.as_ref().map(|_| ()).map_err(Clone::clone) })?;
+    communicator
+        .agree(Ballot { fingerprint, verdict: scratch.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, moving, workspace_bytes) = scratch?;
     let status = Status::new(scratch.buffer().slice(moving, STATUS_BYTES));
     let workspace = scratch.buffer().slice(moving + STATUS_BYTES, workspace_bytes);

@@ -90,14 +90,17 @@ impl Rank<'_> {
             sends = Some(Message { peer: plan.rank_at(axis, rank, t.to), data });
         }
         if let Some(t) = receive {
-            receives = Some(Message { peer: plan.rank_at(axis, rank, t.from), data: packed(t, plan.unit_bytes()) });
+            receives =
+                Some(Message { peer: plan.rank_at(axis, rank, t.from), data: packed(t, plan.unit_bytes()) });
         }
         if sends.is_none() && receives.is_none() {
             return Ok(());
         }
         self.communicator.exchange(sends.as_slice(), receives.as_slice())?;
         match (receive, receives) {
-            (Some(t), Some(message)) => self.copy(axis, view, t.target, t.len, message.data, Direction::Unpack),
+            (Some(t), Some(message)) => {
+                self.copy(axis, view, t.target, t.len, message.data, Direction::Unpack)
+            }
             _ => Ok(()),
         }
     }
@@ -122,7 +125,9 @@ impl Rank<'_> {
         let matrix = view.data.slice(offset * size, end * size);
         match direction {
             Direction::Pack => self.device.copy_lines(view.dtype, matrix, ld, packed, packed_ld, run, lines),
-            Direction::Unpack => self.device.copy_lines(view.dtype, packed, packed_ld, matrix, ld, run, lines),
+            Direction::Unpack => {
+                self.device.copy_lines(view.dtype, packed, packed_ld, matrix, ld, run, lines)
+            }
         }
     }
 
@@ -141,11 +146,23 @@ impl Rank<'_> {
 
     /// Writes columns of `owner`'s solver buffer, from its local column `first` on, to where they
     /// belong in this rank's caller buffer.
-    fn place(&self, plan: &MatrixPlan, owner: u64, first: u64, columns: &MatrixView, caller: Buffer) -> Result<()> {
+    fn place(
+        &self,
+        plan: &MatrixPlan,
+        owner: u64,
+        first: u64,
+        columns: &MatrixView,
+        caller: Buffer,
+    ) -> Result<()> {
         let at = plan.grid().coordinate(owner);
         let mut col_map = plan.cols().caller_map(at.col);
         col_map.first = first;
-        self.device.convert_reverse(columns, &caller_view(plan, caller), plan.rows().caller_map(at.row), col_map)
+        self.device.convert_reverse(
+            columns,
+            &caller_view(plan, caller),
+            plan.rows().caller_map(at.row),
+            col_map,
+        )
     }
 
     /// Completes a replicated result with the parts that other ranks own.
@@ -157,8 +174,8 @@ impl Rank<'_> {
                 peer,
                 data: view.data.slice(piece.first * column, piece.cols * column),
             });
-            let receives =
-                receive.map(|piece| Message { peer: piece.owner, data: self.scratch.slice(0, piece.cols * column) });
+            let receives = receive
+                .map(|piece| Message { peer: piece.owner, data: self.scratch.slice(0, piece.cols * column) });
             self.communicator.exchange(sends.as_slice(), receives.as_slice())?;
             if let (Some(piece), Some(message)) = (receive, receives) {
                 let columns = MatrixView { data: message.data, cols: piece.cols, ..*view };

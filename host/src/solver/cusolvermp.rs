@@ -9,13 +9,12 @@ use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
 use crate::device::cuda::CudaDevice;
 use crate::device::{Buffer, Device};
-use crate::layout::{BlockCyclic, ProcessGrid};
+use crate::layout::ProcessGrid;
 use crate::{DType, Error, Result, libraries};
 use cublasmp_sys::{cublasFillMode_t, cudaDataType_t};
-use cusolvermp_sys::{cusolverMpGrid_t, cusolverMpMatrixDescriptor_t, cusolverStatus_t};
-use kept::{GridKey, Kept, Library, Shape, Step, Workspace, WorkspaceKey};
+use cusolvermp_sys::{cusolverMpGrid_t, cusolverMpMatrixDescriptor_t};
 pub use kept::{Counters, counters};
-use nccl_sys::loader;
+use kept::{Failure, GridKey, Kept, Library, Shape, Step, Workspace, WorkspaceKey};
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,11 +42,19 @@ impl<'a> CusolverMpSolver<'a> {
     /// # Errors
     /// The same on every rank: a missing library, versions that differ between ranks, a failure of the
     /// library.
-    pub fn new(communicator: &NcclCommunicator, device: &'a CudaDevice<'a>, grid: ProcessGrid) -> Result<Self> {
+    pub fn new(
+        communicator: &NcclCommunicator,
+        device: &'a CudaDevice<'a>,
+        grid: ProcessGrid,
+    ) -> Result<Self> {
         let rank = communicator.rank();
-        let solver = |kept: &'static Mutex<Kept>, made| {
-            let library = lock(kept).library();
-            Self { device, library, kept, grid: made, process_grid: grid, rank }
+        let solver = |kept: &'static Mutex<Kept>, made| Self {
+            device,
+            library: lock(kept).library(),
+            kept,
+            grid: made,
+            process_grid: grid,
+            rank,
         };
         let key = GridKey { communicator: communicator.group().raw(), rows: grid.rows(), cols: grid.cols() };
         if let Some((kept, made)) = Kept::find(device, key) {
@@ -77,7 +84,8 @@ impl<'a> CusolverMpSolver<'a> {
     /// Locks what is kept for the device and turns the library to this call's stream.
     fn enter(&self) -> Result<MutexGuard<'static, Kept>> {
         let kept = lock(self.kept);
-        kept.set_stream(self.device.stream()).map_err(|status| self.failure("cusolverMpSetStream", status))?;
+        kept.set_stream(self.device.stream())
+            .map_err(|failure| self.failure("cusolverMpSetStream", failure))?;
         Ok(kept)
     }
 
@@ -96,7 +104,8 @@ impl<'a> CusolverMpSolver<'a> {
             col_tile: int(m.cols.tile())?,
             leading_dimension: int(m.leading_dimension)?,
         };
-        kept.descriptor(self.grid, shape).map_err(|status| self.failure("cusolverMpCreateMatrixDesc", status))
+        kept.descriptor(self.grid, shape)
+            .map_err(|failure| self.failure("cusolverMpCreateMatrixDesc", failure))
     }
 
     /// What [`Solver::cholesky_factor`] passes to the library.
@@ -133,7 +142,7 @@ impl<'a> CusolverMpSolver<'a> {
                 )
             }
         });
-        sizes.map_err(|status| self.failure("cusolverMpPotrf_bufferSize", status))
+        sizes.map_err(|failure| self.failure("cusolverMpPotrf_bufferSize", failure))
     }
 
     /// What [`Solver::cholesky_solve`] passes to the library.
@@ -180,7 +189,7 @@ impl<'a> CusolverMpSolver<'a> {
                 )
             }
         });
-        sizes.map_err(|status| self.failure("cusolverMpPotrs_bufferSize", status))
+        sizes.map_err(|failure| self.failure("cusolverMpPotrs_bufferSize", failure))
     }
 
     /// The scratch as the library takes it, at least as long as it asked for.
@@ -197,7 +206,7 @@ impl<'a> CusolverMpSolver<'a> {
     }
 
     /// Turns what a call of the library left behind into an error that says where it happened.
-    fn failure(&self, function: &str, failure: kept::Failure) -> Error {
+    fn failure(&self, function: &str, failure: Failure) -> Error {
         failure.describe(function, self.rank, self.device.ordinal(), self.library.table)
     }
 }
@@ -222,7 +231,12 @@ struct SolveCall {
 }
 
 impl Solver for CusolverMpSolver<'_> {
-    fn cholesky_scratch(&self, triangle: Triangle, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+    fn cholesky_scratch(
+        &self,
+        triangle: Triangle,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64> {
         check_system(self.rank, self.process_grid, a, b)?;
         if a.rows.extent() == 0 {
             return Ok(0);
@@ -276,7 +290,7 @@ impl Solver for CusolverMpSolver<'_> {
                 )
             }
         });
-        outcome.map_err(|status| self.failure("cusolverMpPotrf", status))
+        outcome.map_err(|failure| self.failure("cusolverMpPotrf", failure))
     }
 
     fn cholesky_solve(
@@ -322,7 +336,7 @@ impl Solver for CusolverMpSolver<'_> {
                 )
             }
         });
-        outcome.map_err(|status| self.failure("cusolverMpPotrs", status))
+        outcome.map_err(|failure| self.failure("cusolverMpPotrs", failure))
     }
 }
 
@@ -339,21 +353,15 @@ fn fingerprint(grid: ProcessGrid) -> u64 {
 /// Checks one rank's part of a matrix: what would otherwise show as a wrong result, or on another rank.
 fn check(rank: u64, grid: ProcessGrid, name: &str, m: &DistributedMatrix) -> Result<()> {
     let at = grid.coordinate(rank);
-    let spread = |dimension: BlockCyclic| dimension.procs();
+    let spread = (m.rows.procs(), m.cols.procs());
     let (rows, cols) = (m.rows.count(at.row), m.cols.count(at.col));
     let elements = if rows * cols == 0 { 0 } else { (cols - 1) * m.leading_dimension + rows };
     let bytes = elements * m.dtype.size();
     let problem = if m.grid != grid {
-        let (own, other) = (grid, m.grid);
-        format!(
-            "it lies on a {} × {} grid, the solver works on {} × {}",
-            other.rows(),
-            other.cols(),
-            own.rows(),
-            own.cols()
-        )
-    } else if (spread(m.rows), spread(m.cols)) != (grid.rows(), grid.cols()) {
-        let (p, q) = (spread(m.rows), spread(m.cols));
+        let (p, q) = (m.grid.rows(), m.grid.cols());
+        format!("its grid is {p} × {q}, the solver's {} × {}", grid.rows(), grid.cols())
+    } else if spread != (grid.rows(), grid.cols()) {
+        let (p, q) = spread;
         format!("it lies over {p} × {q} processes, its grid is {} × {}", grid.rows(), grid.cols())
     } else if m.leading_dimension < rows.max(1) {
         format!("its leading dimension is {}, needed {}", m.leading_dimension, rows.max(1))
@@ -416,7 +424,8 @@ fn fill_mode(triangle: Triangle) -> cublasFillMode_t {
 
 /// A size as cuSOLVERMp takes it.
 fn int(value: u64) -> Result<i64> {
-    i64::try_from(value).map_err(|_| Error::invalid_argument(format!("cuSOLVERMp counts in i64, got {value}")))
+    i64::try_from(value)
+        .map_err(|_| Error::invalid_argument(format!("cuSOLVERMp counts in i64, got {value}")))
 }
 
 fn lock(kept: &'static Mutex<Kept>) -> MutexGuard<'static, Kept> {
@@ -426,12 +435,13 @@ fn lock(kept: &'static Mutex<Kept>) -> MutexGuard<'static, Kept> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::BlockCyclic;
 
     /// The part of rank 1 of a 1 × 2 grid, of a matrix of f64, in a buffer that just holds it.
     fn matrix(rows: u64, cols: u64, row_tile: u64, col_tile: u64) -> (ProcessGrid, DistributedMatrix) {
         let grid = ProcessGrid::new(1, 2);
-        let [rows, cols] =
-            [(rows, row_tile, 1), (cols, col_tile, 2)].map(|(n, tile, procs)| BlockCyclic::new(n, tile, procs));
+        let [rows, cols] = [(rows, row_tile, 1), (cols, col_tile, 2)]
+            .map(|(n, tile, procs)| BlockCyclic::new(n, tile, procs));
         let leading_dimension = rows.count(0).max(1);
         let bytes = leading_dimension * cols.count(1) * 8;
         // SAFETY: never accessed, only measured.
@@ -476,7 +486,10 @@ mod tests {
         let (grid, a) = matrix(10, 10, 4, 4);
         let short = DistributedMatrix { data: a.data.slice(0, 319), ..a };
         refusal(check_factor(1, grid, &short), &["319 bytes", "needed 320"]);
-        refusal(check_factor(1, grid, &DistributedMatrix { leading_dimension: 9, ..a }), &["is 9, needed 10"]);
+        refusal(
+            check_factor(1, grid, &DistributedMatrix { leading_dimension: 9, ..a }),
+            &["is 9, needed 10"],
+        );
         let elsewhere = DistributedMatrix { grid: ProcessGrid::new(2, 1), ..a };
         refusal(check_factor(1, grid, &elsewhere), &["2 × 1", "1 × 2"]);
     }

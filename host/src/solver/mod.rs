@@ -1,11 +1,13 @@
 //! The seam towards the library that does the mathematics.
 
+#[cfg(feature = "cuda")]
+pub mod cusolvermp;
 mod faer;
 
+pub use self::faer::FaerSolver;
 use crate::device::Buffer;
 use crate::layout::{BlockCyclic, ProcessGrid};
 use crate::{DType, Result};
-pub use self::faer::FaerSolver;
 use serde::{Deserialize, Serialize};
 
 /// A triangle of a Hermitian matrix.
@@ -42,11 +44,22 @@ pub struct DistributedMatrix {
 /// minor of order k is not positive definite. It may be set on one rank only: callers reduce it.
 pub trait Solver {
     /// Device scratch in bytes for [`Solver::cholesky_factor`] and [`Solver::cholesky_solve`].
-    fn cholesky_scratch(&self, triangle: Triangle, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64>;
+    fn cholesky_scratch(
+        &self,
+        triangle: Triangle,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64>;
 
     /// Factors Hermitian positive definite `a` in place: A = L·Lᴴ or Uᴴ·U (LAPACK's potrf). Only
     /// `triangle` is read and written.
-    fn cholesky_factor(&self, triangle: Triangle, a: &DistributedMatrix, scratch: Buffer, info: Buffer) -> Result<()>;
+    fn cholesky_factor(
+        &self,
+        triangle: Triangle,
+        a: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()>;
 
     /// Overwrites `b` with the solution of A·X = B, given the factor (LAPACK's potrs).
     fn cholesky_solve(

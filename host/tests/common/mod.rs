@@ -55,7 +55,8 @@ pub fn encoded(dtype: DType, i: u64, j: u64) -> Vec<u8> {
         4 => single.to_ne_bytes().to_vec(),
         8 => (u64::from(single) << 32 | u64::from(place)).to_ne_bytes().to_vec(),
         _ => {
-            let high = if place % 3 == 0 { 0x7FF8_0000_0000_0000 | u64::from(place) } else { u64::from(place) << 7 };
+            let high =
+                if place % 3 == 0 { 0x7FF8_0000_0000_0000 | u64::from(place) } else { u64::from(place) << 7 };
             (u128::from(high) << 64 | u128::from(place)).to_ne_bytes().to_vec()
         }
     }

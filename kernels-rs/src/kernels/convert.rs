@@ -107,7 +107,7 @@ pub(crate) unsafe fn forward<T: Carrier>(args: &ConvertArgs) {
     let (src, dst) = (args.src as *const T, args.dst as *mut T);
     for_each_tile(args, Tile::<T>::EDGE, |first| {
         // SAFETY: offsets that exist are inside the matrices, by the arguments' contract; the tile is
-        // written between the first two barriers and read between the last two.
+        // written between the two barriers and read after the second, before the first of the next tile.
         unsafe {
             let tile = Tile::<T>::new(args, first);
             sync_threads();
@@ -127,7 +127,6 @@ pub(crate) unsafe fn forward<T: Carrier>(args: &ConvertArgs) {
                     }
                 },
             );
-            sync_threads();
         }
     });
 }
@@ -137,7 +136,8 @@ pub(crate) unsafe fn forward<T: Carrier>(args: &ConvertArgs) {
 pub(crate) unsafe fn reverse<T: Carrier>(args: &ConvertArgs) {
     let (src, dst) = (args.src as *const T, args.dst as *mut T);
     for_each_tile(args, Tile::<T>::EDGE, |first| {
-        // SAFETY: as in `forward`.
+        // SAFETY: offsets as in `forward`; the tile and its maps are written before the first barrier
+        // and read between the two.
         unsafe {
             let tile = Tile::<T>::new(args, first);
             Tile::each(

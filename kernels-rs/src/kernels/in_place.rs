@@ -154,7 +154,7 @@ pub(crate) unsafe fn move_cycles<T: Carrier>(args: &InPlaceArgs) {
     });
 }
 
-/// Whether `segment` is the smallest of a cycle that has no cut and more than one segment.
+/// Whether `segment` is the smallest of a cycle that has no cut.
 #[inline(always)]
 fn starts_uncut_cycle(segment: u64, args: &InPlaceArgs) -> bool {
     let mut at = segment;
@@ -164,7 +164,7 @@ fn starts_uncut_cycle(segment: u64, args: &InPlaceArgs) -> bool {
         }
         let next = source_of(at, args);
         if next <= segment {
-            return next == segment && at != segment;
+            return next == segment;
         }
         at = next;
     }

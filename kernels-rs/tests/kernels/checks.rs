@@ -7,7 +7,7 @@ use meshsolve_kernels::launch::{RealType, combine_status, find_non_finite};
 /// Puts each of `bad` at each of some places of a finite matrix and asks the kernel.
 fn check_non_finite<R: Pod>(real: RealType, parts: usize, finite: &[R], bad: &[R], order: Order) {
     let (rows, cols, ld) = (35, 34, 37);
-    let (row_map, col_map) = (IndexMap::block_cyclic(4, 2, 1, 66), IndexMap::block_cyclic(4, 2, 0, 61));
+    let (row_map, col_map) = (IndexMap::block_cyclic(4, 2, 1, 66), IndexMap::block_cyclic(4, 2, 1, 61));
     let (global_rows, global_cols) = (dealt(&row_map, rows), dealt(&col_map, cols));
     let clean: Vec<R> = (0..ld * cols * parts).map(|index| finite[index % finite.len()]).collect();
     for (triangle, inside) in [
@@ -32,7 +32,8 @@ fn check_non_finite<R: Pod>(real: RealType, parts: usize, finite: &[R], bad: &[R
             flag.values()[0]
         };
         assert_eq!(ask(&clean), 0, "{real:?}: all elements are finite");
-        for (at, place) in (0..ld * cols).step_by(11).enumerate() {
+        let on_the_diagonal = (0..cols).map(|j| j + j * ld);
+        for (at, place) in (0..ld * cols).step_by(11).chain(on_the_diagonal).enumerate() {
             let (i, j) = (place % ld, place / ld);
             let mut matrix = clean.clone();
             matrix[place * parts + at % parts] = bad[at % bad.len()];

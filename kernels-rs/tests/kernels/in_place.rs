@@ -91,10 +91,13 @@ fn conversion_with_one_very_long_cycle() {
 #[test]
 fn cycles_without_a_cut_are_found_and_moved() {
     // A stride beyond the last segment leaves segment 0 as the only cut, and that one stays in place.
-    for (p, q, g) in [(2, 2, 8), (5, 3, 4), (4, 6, 16), (7, 2, 33)] {
-        let case = Case { p, q, g, stride: p * q * g + 1, blocks: u32::MAX };
-        for order in ORDERS {
-            case.check::<u64>(order, true);
+    // One block goes over the last two in several rounds.
+    for (p, q, g) in [(2, 2, 8), (5, 3, 4), (7, 2, 33), (4, 6, 16), (5, 3, 40)] {
+        for blocks in [1, u32::MAX] {
+            let case = Case { p, q, g, stride: p * q * g + 1, blocks };
+            for order in ORDERS {
+                case.check::<u64>(order, true);
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ def potrs(
     triangles are valid**. ``"lower"`` or ``"upper"`` promises that triangle only; the other one is never
     read and may hold anything.
 
+    Works under jit, vmap (one system after another) and scan; it has no derivative yet.
+
     Args:
         a: (n, n) matrix; float32, float64, complex64 or complex128.
         b: right-hand side, (n,) or (n, k), of the same dtype. It may be replicated, shared out by rows as

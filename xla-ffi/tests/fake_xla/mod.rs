@@ -538,6 +538,7 @@ pub enum Value {
     I32(i32),
     I64(i64),
     F64(f64),
+    Integers(&'static [i64]),
 }
 
 /// What a handler is called with.
@@ -573,6 +574,10 @@ impl RawAttributes {
                 Value::I32(value) => (3, scalar(4, Box::into_raw(Box::new(value)).cast())),
                 Value::I64(value) => (3, scalar(5, Box::into_raw(Box::new(value)).cast())),
                 Value::F64(value) => (3, scalar(12, Box::into_raw(Box::new(value)).cast())),
+                Value::Integers(values) => {
+                    let data = values.as_ptr().cast_mut().cast();
+                    (1, Box::into_raw(Box::new(sys::Array { dtype: 5, size: values.len(), data })).cast())
+                }
             };
             types.push(kind);
             values.push(value);

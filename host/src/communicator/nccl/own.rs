@@ -97,7 +97,7 @@ impl Parent {
             unsafe { settle(nccl, communicator, result, doing) }
         })?;
         let parent = Self { nccl, communicator, rank, size, generation: 0 };
-        // Not kept under the lock while it is made: the other devices of this process join meanwhile.
+        // The lock was free meanwhile: the other devices of this process join at the same time.
         lock(&KEPT).insert(own_key, parent);
         OWN_COMMUNICATORS.fetch_add(1, Ordering::Relaxed);
         Ok(parent)
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn an_id_is_found_under_its_key_only() {
-        let [first, second] = [0u8, 100].map(|base| std::array::from_fn(|place| base + place as u8 % 100));
+        let [first, second] = [1u8, 2].map(|step| std::array::from_fn(|place| (place % 100) as u8 * step));
         register_unique_id("one set of devices", first);
         register_unique_id("another", second);
         for members in [Members::ThisProcess, Members::SeveralProcesses] {

@@ -44,7 +44,7 @@ pub(super) struct Votes {
 unsafe impl Send for Votes {}
 
 impl Votes {
-    /// A station on the current device, over a communicator that nothing else uses.
+    /// A station on the current device, over a communicator that nothing else uses. Collective.
     pub(super) fn new(nccl: &'static Nccl, communicator: Handle, rank: usize, size: usize) -> Result<Self> {
         let words = size * RECORD_WORDS;
         let failed = |error| {
@@ -56,7 +56,13 @@ impl Votes {
         let host = LockedBuffer::new(&0, words).map_err(failed)?;
         // SAFETY: every word is written before it is read.
         let device = unsafe { DeviceBuffer::uninitialized(words) }.map_err(failed)?;
-        Ok(Self { nccl, communicator, rank, size, stream, done, host, device, given_up: None })
+        let mut votes = Self { nccl, communicator, rank, size, stream, done, host, device, given_up: None };
+        // The first collectives of a communicator connect the ranks, and no deadline ends that: it is
+        // done here, where all ranks have just come for the split.
+        let trial = Ballot { fingerprint: 0, verdict: Ok(()) };
+        votes.unanimous(&trial)?;
+        votes.gather(&trial)?;
+        Ok(votes)
     }
 
     /// Casts this rank's ballot. Every rank gets the outcome of [`tally`] over all ballots.
@@ -68,9 +74,9 @@ impl Votes {
         if let Some(error) = &self.given_up {
             return Err(error.clone());
         }
-        let ballots = self.unanimous(ballot).and_then(|unanimous| {
-            if unanimous { Ok(Vec::new()) } else { self.gather(ballot) }
-        });
+        let ballots = self
+            .unanimous(ballot)
+            .and_then(|unanimous| if unanimous { Ok(Vec::new()) } else { self.gather(ballot) });
         match ballots {
             Ok(ballots) => tally(&ballots),
             Err(error) => {
@@ -190,12 +196,12 @@ type Constructor = fn(String) -> Error;
 
 /// The kinds of errors, in the order of their numbers in a record; 0 there is a good verdict.
 const KINDS: [(ErrorKind, Constructor); 6] = [
-    (ErrorKind::InvalidArgument, |text| Error::invalid_argument(text)),
-    (ErrorKind::FailedPrecondition, |text| Error::failed_precondition(text)),
-    (ErrorKind::ResourceExhausted, |text| Error::resource_exhausted(text)),
-    (ErrorKind::Unsupported, |text| Error::unsupported(text)),
-    (ErrorKind::DeadlineExceeded, |text| Error::deadline_exceeded(text)),
-    (ErrorKind::Internal, |text| Error::internal(text)),
+    (ErrorKind::InvalidArgument, Error::invalid_argument),
+    (ErrorKind::FailedPrecondition, Error::failed_precondition),
+    (ErrorKind::ResourceExhausted, Error::resource_exhausted),
+    (ErrorKind::Unsupported, Error::unsupported),
+    (ErrorKind::DeadlineExceeded, Error::deadline_exceeded),
+    (ErrorKind::Internal, Error::internal),
 ];
 
 /// A ballot as words; a text too long for them ends early.
@@ -214,7 +220,9 @@ fn encode(ballot: &Ballot) -> [u64; RECORD_WORDS] {
 
 /// The ballot in a record of [`encode`].
 fn decode(record: &[u64]) -> Ballot {
-    let [kind, length] = [record[1] & 0xffff_ffff, record[1] >> 32].map(|word| word as usize);
+    let halves = [record[1] & 0xffff_ffff, record[1] >> 32];
+    // What is out of range is no record of `encode`; it reads as an error of the last kind.
+    let [kind, length] = halves.map(|half| usize::try_from(half).unwrap_or(usize::MAX));
     let verdict = match kind {
         0 => Ok(()),
         _ => {

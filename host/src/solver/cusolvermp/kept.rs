@@ -172,6 +172,7 @@ struct HostWorkspace {
 
 /// One device's share.
 pub(super) struct Kept {
+    device: i32,
     library: Library,
     grids: HashMap<GridKey, cusolverMpGrid_t>,
     descriptors: HashMap<(cusolverMpGrid_t, Shape), cusolverMpMatrixDescriptor_t>,
@@ -230,6 +231,7 @@ impl Kept {
         // SAFETY: made above.
         unsafe { table.record_version(handle) }.map_err(libraries::missing)?;
         Ok(Self {
+            device: device.ordinal(),
             library: Library { table, handle },
             grids: HashMap::new(),
             descriptors: HashMap::new(),
@@ -253,7 +255,7 @@ impl Kept {
     }
 
     /// Makes a grid. Collective over the communicator.
-    pub(super) fn make_grid(&mut self, key: GridKey, rank: u64) -> Result<cusolverMpGrid_t> {
+    pub(super) fn make_grid(&self, key: GridKey, rank: u64) -> Result<cusolverMpGrid_t> {
         let Library { table, handle } = self.library;
         let side = |value: u64| {
             i32::try_from(value)
@@ -272,11 +274,8 @@ impl Kept {
                 cusolverMpGridMapping_t::CUSOLVERMP_GRID_MAPPING_ROW_MAJOR,
             )
         };
-        let mut device = -1;
-        // SAFETY: writes one int; a failure leaves −1, which the message then shows.
-        let _ = unsafe { sys::cuCtxGetDevice(&raw mut device) };
         Failure::check(answer)
-            .map_err(|failure| failure.describe("cusolverMpCreateDeviceGrid", rank, device, table))?;
+            .map_err(|failure| failure.describe("cusolverMpCreateDeviceGrid", rank, self.device, table))?;
         GRIDS.fetch_add(1, Ordering::Relaxed);
         Ok(grid)
     }
