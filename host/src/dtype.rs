@@ -23,6 +23,17 @@ impl DType {
     /// The matrix element types.
     pub const ALL: [DType; 4] = [DType::F32, DType::F64, DType::C64, DType::C128];
 
+    /// The name that NumPy and JAX users know it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "float32",
+            DType::F64 => "float64",
+            DType::C64 => "complex64",
+            DType::C128 => "complex128",
+            DType::I32 => "int32",
+        }
+    }
+
     /// Bytes of one element.
     pub const fn size(self) -> u64 {
         match self {

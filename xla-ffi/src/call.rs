@@ -353,9 +353,10 @@ unsafe fn copy_attribute(kind: c_int, value: *const c_void) -> Attribute {
             // SAFETY: an attribute of this kind points to an array.
             let array = unsafe { &*value.cast::<sys::Array>() };
             match array.dtype {
-                // SAFETY: the array holds `size` values of its type, which XLA aligns for it.
                 sys::data_type::S64 => {
-                    Attribute::Integers(unsafe { entries(array.data.cast::<i64>(), array.size) }.to_vec())
+                    // SAFETY: the array holds `size` values of its type, which XLA aligns for it.
+                    let values = unsafe { entries(array.data.cast::<i64>(), array.size) };
+                    Attribute::Integers(values.to_vec())
                 }
                 _ => Attribute::Other,
             }

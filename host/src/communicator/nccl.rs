@@ -360,14 +360,35 @@ fn made_by(
     // When the wait ends early NCCL may still write to the slot: it is freed only after success.
     let slot: &'static AtomicPtr<ncclComm> = Box::leak(Box::new(AtomicPtr::new(std::ptr::null_mut())));
     make(slot.as_ptr())?;
-    let communicator = slot.load(Ordering::Acquire);
+    // A parent that works in the background may report success before the child's pointer is written.
+    let start = Instant::now();
+    let communicator = loop {
+        let communicator = slot.load(Ordering::Acquire);
+        if !communicator.is_null() {
+            break communicator;
+        }
+        if start.elapsed() > deadline() {
+            return Err(late(doing, start));
+        }
+        std::thread::sleep(POLL);
+    };
+    // SAFETY: just made, so live; it is the one that may still work in the background.
+    unsafe { settle(nccl, communicator, Ok(ncclResult_t::ncclInProgress), &doing)? };
     // SAFETY: leaked above; NCCL is done with it and this function is the only other user.
     drop(unsafe { Box::from_raw(std::ptr::from_ref(slot).cast_mut()) });
-    if communicator.is_null() {
-        let version = nccl.library().version().unwrap_or("of unknown version");
-        return Err(Error::internal(format!("{}: NCCL {version} made no communicator", doing())));
-    }
     Ok(Handle(communicator))
+}
+
+/// How often background work is asked whether it is done.
+const POLL: Duration = Duration::from_micros(100);
+
+fn late(doing: impl Fn() -> String, start: Instant) -> Error {
+    Error::deadline_exceeded(format!(
+        "{}: not done after {:.0?}; every device of the program must make the same calls in the same order, \
+         and none may have ended",
+        doing(),
+        start.elapsed()
+    ))
 }
 
 /// Waits until a communicator that works in the background is done with what was asked of it.
@@ -384,14 +405,9 @@ unsafe fn settle(
     let mut state = result.map_err(libraries::missing)?;
     while state == ncclResult_t::ncclInProgress {
         if start.elapsed() > deadline() {
-            return Err(Error::deadline_exceeded(format!(
-                "{}: not done after {:.0?}; every device of the program must make the same calls in the same \
-                 order, and none may have ended",
-                doing(),
-                start.elapsed()
-            )));
+            return Err(late(doing, start));
         }
-        std::thread::sleep(Duration::from_micros(100));
+        std::thread::sleep(POLL);
         // SAFETY: the communicator is live by this function's contract; one value is written.
         let answer = unsafe { nccl.ncclCommGetAsyncError(communicator, &raw mut state) };
         check(nccl, answer, &doing)?;

@@ -211,7 +211,7 @@ unsafe fn move_chains<T: Pod>(args: &InPlaceArgs) {
             // SAFETY: segments lie within the buffer; a cut is taken from where it was saved.
             unsafe {
                 let to = buf.add(at(hole * args.g));
-                if source % args.stride == 0 {
+                if source.is_multiple_of(args.stride) {
                     copy_segment(args, scratch.add(at(source / args.stride * args.g)), to);
                     break;
                 }
@@ -225,7 +225,7 @@ unsafe fn move_chains<T: Pod>(args: &InPlaceArgs) {
 unsafe fn move_cycles<T: Pod>(args: &InPlaceArgs) {
     let buf = pointer::<T>(args.buf);
     for start in 0..args.segments() {
-        if start % args.stride == 0 || !leads_cycle(args, start) {
+        if start.is_multiple_of(args.stride) || !leads_cycle(args, start) {
             continue;
         }
         for x in 0..args.g {
@@ -251,7 +251,7 @@ unsafe fn move_cycles<T: Pod>(args: &InPlaceArgs) {
 fn leads_cycle(args: &InPlaceArgs, start: u64) -> bool {
     let mut at = source_segment(args, start);
     while at != start {
-        if at < start || at % args.stride == 0 {
+        if at < start || at.is_multiple_of(args.stride) {
             return false;
         }
         at = source_segment(args, at);

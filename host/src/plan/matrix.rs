@@ -64,6 +64,9 @@ pub struct Piece {
     pub cols: u64,
 }
 
+/// A round of [`MatrixPlan::collection`]: a piece to send and to whom, and a piece to receive.
+pub type CollectionRound = (Option<(u64, Piece)>, Option<Piece>);
+
 impl MatrixPlan {
     /// The plan of a matrix of `rows` × `cols` on `grid`; each dimension must have been made for the
     /// grid's processes along it.
@@ -204,7 +207,7 @@ impl MatrixPlan {
 
     /// The rounds in which `rank` hands its pieces on and takes those of its peers: in each, at most
     /// one piece out and one in, each with the peer's rank.
-    pub fn collection(&self, rank: u64) -> Vec<(Option<(u64, Piece)>, Option<Piece>)> {
+    pub fn collection(&self, rank: u64) -> Vec<CollectionRound> {
         let peers = self.peers(rank);
         let count = peers.len();
         let me = peers.iter().position(|&p| p == rank).expect("a rank is among its own peers");

@@ -16,7 +16,7 @@ mod tile;
 use crate::layout::ProcessGrid;
 use crate::{DType, Result};
 pub use dimension::{Dimension, Placement};
-pub use matrix::{Axis, MatrixPlan, Piece, Traffic};
+pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic};
 pub use phase::{Moved, Phase, Round, Transfer, Volume};
 pub use potrs::{PotrsPlan, STATUS_BYTES};
 pub use request::{Placements, PotrsRequest, Request};

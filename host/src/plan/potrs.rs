@@ -114,8 +114,13 @@ impl PotrsPlan {
             Some(triangle) => format!("only the {triangle:?} triangle promised").to_lowercase(),
         };
         let mut text = format!(
-            "Cholesky solve, {:?}, n = {}, {} right-hand sides, {} × {} processes, tile {}, {promise}\n",
-            r.dtype, r.n, r.nrhs, r.grid[0], r.grid[1], self.tile
+            "Cholesky solve, {}, n = {}, {} right-hand sides, {} × {} processes, tile {}, {promise}\n",
+            r.dtype.name(),
+            r.n,
+            r.nrhs,
+            r.grid[0],
+            r.grid[1],
+            self.tile
         );
         explain::forward(&mut text, "A", &self.a);
         explain::forward(&mut text, "B", &self.b);

@@ -16,7 +16,7 @@ pub fn suggest_tile(n: u64, grid: ProcessGrid) -> u64 {
     let (rows, cols) = (Contiguous::new(n, grid.rows()).shard(), Contiguous::new(n, grid.cols()).shard());
     let common = gcd(rows, cols);
     let ratio = |tile: u64| tile.max(AIM) * 1000 / tile.min(AIM);
-    let divisor = SENSIBLE.filter(|tile| common % tile == 0).min_by_key(|&tile| ratio(tile));
+    let divisor = SENSIBLE.filter(|tile| common.is_multiple_of(*tile)).min_by_key(|&tile| ratio(tile));
     divisor.unwrap_or_else(|| {
         let smaller = rows.min(cols).max(1);
         match common {
