@@ -158,6 +158,10 @@ fn solves(ranks: &NcclCommunicator, device: &CudaDevice<'_>, stream: &Stream) {
         ([1, 2], 1000, 3, "128", true),
         ([2, 1], 1000, 1, "null", true),
         ([1, 2], 40, 0, "8", true),
+        ([2, 1], 300, 2, "64", true),
+        ([1, 2], 300, 2, "64", true),
+        ([1, 2], 300, 2, "150", false),
+        ([1, 2], 300, 2, "64", false),
         ([2, 1], 300, 2, "64", false),
         ([1, 2], 4096, 5, "512", true),
     ] {

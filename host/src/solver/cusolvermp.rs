@@ -7,12 +7,13 @@ mod kept;
 use super::{DistributedMatrix, Solver, Triangle};
 use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
-use crate::device::cuda::CudaDevice;
+use crate::device::cuda::{self, CudaDevice};
 use crate::device::{Buffer, Device};
 use crate::layout::ProcessGrid;
 use crate::{DType, Error, Result, libraries};
 use cublasmp_sys::{cublasFillMode_t, cudaDataType_t};
-use cusolvermp_sys::{cusolverMpGrid_t, cusolverMpMatrixDescriptor_t};
+use cusolvermp_sys::{cusolverMpGrid_t, cusolverMpMatrixDescriptor_t, cusolverStatus_t};
+use cust::sys;
 pub use kept::{Counters, counters};
 use kept::{Failure, GridKey, Kept, Library, Shape, Step, Workspace, WorkspaceKey};
 use std::ffi::c_void;
@@ -206,6 +207,20 @@ impl<'a> CusolverMpSolver<'a> {
     }
 
     /// Turns what a call of the library left behind into an error that says where it happened.
+    /// Waits for a word on the device.
+    fn read(&self, word: Buffer) -> Result<i32> {
+        let mut value = 0_i32;
+        let stream = self.device.stream();
+        // SAFETY: the word is on this device; the value is filled before the wait ends.
+        unsafe {
+            let result =
+                sys::cuMemcpyDtoHAsync_v2((&raw mut value).cast(), word.address(), size_of::<i32>(), stream);
+            cuda::check(result, || "reading a status".into())?;
+            cuda::check(sys::cuStreamSynchronize(stream), || "waiting for a status".into())?;
+        }
+        Ok(value)
+    }
+
     fn failure(&self, function: &str, failure: Failure) -> Error {
         failure.describe(function, self.rank, self.device.ordinal(), self.library.table)
     }
@@ -290,7 +305,16 @@ impl Solver for CusolverMpSolver<'_> {
                 )
             }
         });
-        outcome.map_err(|failure| self.failure("cusolverMpPotrf", failure))
+        match outcome {
+            // The library waits for its result and calls a matrix that is not positive definite an
+            // internal error, with the order of the minor in `info`, where callers look for it.
+            Err(Failure::Status(cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR))
+                if self.read(info)? > 0 =>
+            {
+                Ok(())
+            }
+            outcome => outcome.map_err(|failure| self.failure("cusolverMpPotrf", failure)),
+        }
     }
 
     fn cholesky_solve(
