@@ -2,6 +2,9 @@
 //!
 //! Each side works on its own copy of the same memory; the whole of it is compared, so that a write
 //! outside the result counts too. What is right is the business of the kernels' own tests.
+//!
+//! With the feature `cuda` and `MESHSOLVE_TEST_GPU=1` in the environment every case also runs on the
+//! first GPU, with the kernels as the driver compiled them. `PROPTEST_CASES` sets how many cases there are.
 #![cfg(feature = "emulator")]
 
 use meshsolve::communicator::LocalCommunicator;
@@ -46,17 +49,172 @@ impl Memory {
     }
 }
 
-/// Runs the same operations on both kinds of device, each on a copy of the memories, and compares all.
+/// Runs the same operations on all kinds of device, each on a copy of the memories, and compares all.
 fn agree<const N: usize>(memories: [Memory; N], order: Order, operate: impl Fn(&dyn Device, [Buffer; N])) {
     let mut on_cpu = memories.clone();
     operate(&CpuDevice::new(), on_cpu.each_mut().map(Memory::buffer));
+    let compare = |other: &[Memory; N], whose: &str| {
+        for (which, (cpu, other)) in on_cpu.iter().zip(other).enumerate() {
+            let difference = cpu.0.iter().zip(&other.0).position(|(cpu, other)| cpu != other);
+            assert_eq!(difference, None, "{whose} memory {which} differs first at this unit of 16 bytes");
+        }
+    };
     let mut emulated = memories.clone();
     operate(&EmulatorDevice::new(order), emulated.each_mut().map(Memory::buffer));
-    for (which, (cpu, emulated)) in on_cpu.iter().zip(&emulated).enumerate() {
-        let difference = cpu.0.iter().zip(&emulated.0).position(|(cpu, emulated)| cpu != emulated);
-        assert_eq!(difference, None, "memory {which} differs first at this unit of 16 bytes ({order:?})");
+    compare(&emulated, &format!("the emulator's ({order:?})"));
+    if gpu::is_wanted() {
+        compare(&gpu::operate(&memories, operate), "the GPU's");
     }
     assert!(on_cpu != memories, "the operations changed nothing, so nothing was compared");
+}
+
+/// The first GPU of this machine.
+#[cfg(feature = "cuda")]
+mod gpu {
+    use super::{Buffer, Device, Memory};
+    use cust::context::CurrentContext;
+    use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
+    use cust::stream::{Stream, StreamFlags};
+    use meshsolve::device::cuda::{CudaDevice, DriverMemory};
+
+    /// Whether tests run on the GPU.
+    pub fn is_wanted() -> bool {
+        std::env::var_os("MESHSOLVE_TEST_GPU").is_some_and(|value| value == "1")
+    }
+
+    /// Runs `body` with the GPU, on a stream that waits for no other.
+    pub fn with_device<R>(body: impl FnOnce(&CudaDevice<'_>, &Stream) -> R) -> R {
+        thread_local! {
+            static STREAM: Stream = {
+                // The context stays, for the kernels are kept in it.
+                std::mem::forget(cust::quick_init().expect("a GPU, as MESHSOLVE_TEST_GPU=1 says"));
+                Stream::new(StreamFlags::NON_BLOCKING, None).unwrap()
+            };
+        }
+        STREAM.with(|stream| {
+            // SAFETY: the stream lives as long as the thread, whose current context is the stream's.
+            let memory = unsafe { DriverMemory::new(stream.as_inner()) };
+            // SAFETY: as above.
+            let device = unsafe { CudaDevice::new(stream.as_inner(), &memory) }.unwrap();
+            body(&device, stream)
+        })
+    }
+
+    /// What device memory holds, as the operations see it.
+    pub fn window<T: DeviceCopy>(memory: &DeviceBuffer<T>) -> Buffer {
+        let bytes = (memory.len() * size_of::<T>()) as u64;
+        // SAFETY: the tests use the window only while the memory lives, in the order of one stream.
+        unsafe { Buffer::from_raw(memory.as_device_ptr().as_raw() as *mut u8, bytes) }
+    }
+
+    /// Waits for uploads: they may still be under way when the call returns, and no stream waits for them.
+    pub fn finish_uploads() {
+        CurrentContext::synchronize().unwrap();
+    }
+
+    /// The memories after the operations, which ran on copies of them.
+    pub fn operate<const N: usize>(
+        memories: &[Memory; N],
+        operate: impl Fn(&dyn Device, [Buffer; N]),
+    ) -> [Memory; N] {
+        with_device(|device, stream| {
+            let copies = memories.each_ref().map(|memory| DeviceBuffer::from_slice(&memory.0).unwrap());
+            finish_uploads();
+            operate(device, copies.each_ref().map(window));
+            stream.synchronize().unwrap();
+            copies.map(|copy| {
+                let mut memory = Memory(vec![0; copy.len()]);
+                copy.copy_to(&mut memory.0).unwrap();
+                memory
+            })
+        })
+    }
+}
+
+/// Stands in for the GPU in a build without the feature `cuda`.
+#[cfg(not(feature = "cuda"))]
+mod gpu {
+    use super::{Buffer, Device, Memory};
+
+    pub fn is_wanted() -> bool {
+        std::env::var_os("MESHSOLVE_TEST_GPU").is_some_and(|value| value == "1")
+    }
+
+    pub fn operate<const N: usize>(_: &[Memory; N], _: impl Fn(&dyn Device, [Buffer; N])) -> [Memory; N] {
+        panic!("MESHSOLVE_TEST_GPU=1 needs a build with the feature `cuda`")
+    }
+}
+
+/// Element positions that need 32 bits and more. No host loops and no emulator: the expected word
+/// follows from its position.
+#[cfg(feature = "cuda")]
+#[test]
+fn conversions_of_more_than_two_to_the_31_elements() {
+    use cust::memory::{CopyDestination, DeviceBuffer};
+
+    if !gpu::is_wanted() {
+        eprintln!("skipped: needs a GPU with 18 GB free and MESHSOLVE_TEST_GPU=1");
+        return;
+    }
+    const CHUNK: usize = 1 << 24;
+    const RUN: usize = 1 << 12;
+    /// Differs from place to place: the factor is odd.
+    fn word(place: usize) -> u32 {
+        (place as u32).wrapping_mul(0x9E37_79B1)
+    }
+    let expect = |data: &DeviceBuffer<u32>, source: &dyn Fn(usize) -> usize| {
+        let last = data.len() - RUN;
+        // The whole buffer at distances that share no factor with the strips, its end, and where
+        // positions leave 31 bits.
+        let starts = (0..last).step_by(1_000_003).chain([last, (1 << 31) - RUN / 2]);
+        let mut words = vec![0; RUN];
+        for start in starts.filter(|&start| start <= last) {
+            data.index(start..start + RUN).copy_to(&mut words).unwrap();
+            for (place, &found) in (start..).zip(&words) {
+                let source = source(place);
+                assert_eq!(found, word(source), "element {place} is not the source's element {source}");
+            }
+        }
+    };
+    let (short, long) = (3, 715_827_885);
+    let count = short * long;
+    assert!(count > 1 << 31);
+    gpu::with_device(|cuda, stream| {
+        let device: &dyn Device = cuda;
+        for (rows, cols) in [(short, long), (long, short)] {
+            // SAFETY: every word is written before it is read.
+            let (mut row_major, mut col_major) = unsafe {
+                (DeviceBuffer::uninitialized(count).unwrap(), DeviceBuffer::uninitialized(count).unwrap())
+            };
+            for start in (0..count).step_by(CHUNK) {
+                let words: Vec<u32> = (start..count.min(start + CHUNK)).map(word).collect();
+                row_major.index(start..start + words.len()).copy_from(&words).unwrap();
+            }
+            col_major.set_32(u32::MAX).unwrap();
+            gpu::finish_uploads();
+            let [m, n] = [rows, cols].map(|extent| extent as u64);
+            let by_rows = view(DType::F32, gpu::window(&row_major), n, m, n);
+            let by_cols = view(DType::F32, gpu::window(&col_major), m, m, n);
+            let (row_map, col_map) = (IndexMap::identity(m), IndexMap::identity(n));
+            device.convert_forward(&by_rows, &by_cols, row_map, col_map).unwrap();
+            stream.synchronize().unwrap();
+            expect(&col_major, &|place| place % rows * cols + place / rows);
+
+            row_major.set_32(u32::MAX).unwrap();
+            gpu::finish_uploads();
+            device.convert_reverse(&by_cols, &by_rows, row_map, col_map).unwrap();
+            stream.synchronize().unwrap();
+            expect(&row_major, &|place| place);
+        }
+    });
+}
+
+/// 40 cases unless the environment says otherwise.
+fn cases() -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(40),
+    }
 }
 
 /// The outputs of all ranks of a Cholesky solve on a 2 × 2 grid, on devices of one kind.
@@ -157,7 +315,7 @@ fn view(dtype: DType, data: Buffer, ld: u64, rows: u64, cols: u64) -> MatrixView
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(cases())]
 
     #[test]
     fn conversions((rows, cols, row_map, col_map) in any_mapped(), slack in 0_u64..4, dtype in any_dtype(), order in any_order()) {

@@ -1,11 +1,9 @@
 //! The Cholesky solve on simulated ranks: residuals by plain loops on dense copies.
 
-mod common;
-
-use common::Memory;
 use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{OperandSpec, Plan};
 use meshsolve::simulate::{self, RankOperands};
+use meshsolve_tests::Memory;
 
 type Complex = [f64; 2];
 
@@ -90,13 +88,11 @@ fn positive_definite(ty: Type, n: usize) -> Dense {
             [sum[0] + t[0], sum[1] + t[1]]
         })
     };
-    let mut a: Dense = (0..n).map(|i| (0..n).map(|j| ty.rounded(product(i, j))).collect()).collect();
-    for i in 0..n {
-        for j in 0..i {
-            a[j][i] = conj(a[i][j]);
-        }
-    }
-    a
+    // The upper triangle from the lower one, so that rounding keeps the matrix Hermitian.
+    let entry = |i: usize, j: usize| {
+        if i >= j { ty.rounded(product(i, j)) } else { conj(ty.rounded(product(j, i))) }
+    };
+    (0..n).map(|i| (0..n).map(|j| entry(i, j)).collect()).collect()
 }
 
 struct Solved {
@@ -235,14 +231,18 @@ fn solves_on_all_grids_and_types() {
                 for (triangle, hidden) in
                     [("null", None), ("\"lower\"", Some(false)), ("\"upper\"", Some(true))]
                 {
-                    let mut given = a.clone();
-                    for i in 0..n {
-                        for j in 0..n {
-                            if hidden.is_some_and(|lower| if lower { i > j } else { i < j }) {
-                                given[i][j] = [f64::NAN; 2];
+                    let is_hidden = |i: usize, j: usize| match hidden {
+                        None => false,
+                        Some(below) => {
+                            if below {
+                                i > j
+                            } else {
+                                i < j
                             }
                         }
-                    }
+                    };
+                    let shown = |i: usize, j: usize| if is_hidden(i, j) { [f64::NAN; 2] } else { a[i][j] };
+                    let given: Dense = (0..n).map(|i| (0..n).map(|j| shown(i, j)).collect()).collect();
                     let what = format!("{ty:?} {grid:?} n={n} k={k} T={tile} b {rows} triangle {triangle}");
                     let solved = solve(ty, &request(ty, n, k, grid, tile, rows, triangle), &given, &b, grid);
                     assert_eq!(solved.status, 0, "{what}");

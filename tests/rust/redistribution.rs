@@ -1,14 +1,12 @@
 //! Forward and reverse redistribution on simulated ranks, bit for bit against an oracle that deals
 //! tiles out one by one; bytes and scratch against the plan.
 
-mod common;
-
-use common::{Memory, UNTOUCHED, deal, encoded};
 use meshsolve::device::{Buffer, CpuDevice, Scratch};
 use meshsolve::layout::{Coordinate, ProcessGrid};
 use meshsolve::plan::{Dimension, MatrixPlan, Placement};
 use meshsolve::routines::Rank;
 use meshsolve::{DType, simulate};
+use meshsolve_tests::{Memory, UNTOUCHED, deal, encoded};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]

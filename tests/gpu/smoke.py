@@ -1,0 +1,479 @@
+"""Solves on real GPUs, checked against what is not our code. One line per case, a summary last.
+
+    python tests/gpu/smoke.py                      # one process, all GPUs
+    python tests/gpu/smoke.py 0 2 12345 & \\
+    python tests/gpu/smoke.py 1 2 12345            # one process per GPU: rank, processes, port
+
+With several processes, process 0 prints every case and the others only those that failed for them.
+The exit code is 0 if no case failed, 77 if there is no GPU (a skip). ``--cpu N`` runs the same cases on
+N simulated devices, to try this file itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import meshsolve
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from meshsolve import _gpus
+
+#: Exit code where there is nothing to test.
+NO_GPU = 77
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+#: Distance over which the entries of the large matrices fall off.
+LENGTH = 10.0
+
+Case = tuple[str, Callable[[], None]]
+
+
+# ---- matrices ----
+
+
+def positive_definite(n: int, dtype: str) -> np.ndarray:
+    """X Xᴴ + n I with Gaussian X, exactly Hermitian, the same in every process."""
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, n))
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.standard_normal((n, n))
+    a = (x @ x.conj().T + n * np.eye(n)).astype(dtype)
+    return (a + a.conj().T) / np.dtype(dtype).type(2)
+
+
+def counting(n: int, k: int | None, dtype: str) -> np.ndarray:
+    """1 … n·k in order, so that each value tells its place; (n,) if ``k`` is None."""
+    b = np.arange(1, n * (1 if k is None else k) + 1).reshape((n,) if k is None else (n, k))
+    return (b * (1 + 0.25j)).astype(dtype) if np.dtype(dtype).kind == "c" else b.astype(dtype)
+
+
+def kernel_matrix(n: int, dtype: str, mesh: Mesh, spec: P) -> jax.Array:
+    """exp(−|i−j| / LENGTH) + I, times the phase exp(0.3 (i−j) √−1) if complex, made where it lies."""
+
+    def build(length: jax.Array) -> jax.Array:
+        i = jnp.arange(n, dtype=length.dtype)
+        distance = i[:, None] - i
+        a = jnp.exp(-jnp.abs(distance) / length) + jnp.where(distance == 0, 1, 0)
+        return (a * jnp.exp(0.3j * distance) if np.dtype(dtype).kind == "c" else a).astype(dtype)
+
+    # The length is an argument so that the compiler cannot compute the matrix beforehand.
+    real = np.finfo(dtype).dtype.type
+    return jax.jit(build, out_shardings=NamedSharding(mesh, spec))(real(LENGTH))
+
+
+def kernel_log_det(n: int) -> float:
+    """log det of `kernel_matrix` by a Kalman filter: the matrix is the covariance of an autoregression plus
+    white noise, so its determinant is the product of the variances of the predictions."""
+    rho2 = np.exp(-2 / LENGTH)
+    variance, total = 1.0, 0.0
+    for _ in range(n):
+        predicted = variance + 1
+        total += np.log(predicted)
+        variance = rho2 * variance / predicted + 1 - rho2
+    return total
+
+
+# ---- meshes ----
+
+
+def mesh_of(devices: list[jax.Device], rows: int, columns: int, kind: AxisType = AxisType.Auto) -> Mesh:
+    grid = np.array(devices[: rows * columns]).reshape(rows, columns)
+    return Mesh(grid, ("rows", "columns"), axis_types=(kind, kind))
+
+
+def meshes() -> dict[str, Mesh]:
+    """Every grid of all devices, and one device of this process alone."""
+    devices = jax.devices()
+    found = {"1x1": mesh_of(jax.local_devices(), 1, 1)}
+    for rows in range(1, len(devices) + 1):
+        if len(devices) % rows == 0:
+            columns = len(devices) // rows
+            found[f"{rows}x{columns}"] = mesh_of(devices, rows, columns)
+    return found
+
+
+def put(array: np.ndarray, mesh: Mesh, *spec: str | None) -> jax.Array:
+    """The array on the mesh in this partition, replicated along what JAX cannot share out evenly."""
+    sizes = [1 if axis is None else mesh.shape[axis] for axis in spec]
+    even = [axis if n % size == 0 else None for axis, size, n in zip(spec, sizes, array.shape, strict=False)]
+    return jax.make_array_from_callback(
+        array.shape, NamedSharding(mesh, P(*even)), lambda index: array[index]
+    )
+
+
+# ---- checks ----
+
+
+@jax.jit
+def residual(a: jax.Array, x: jax.Array, b: jax.Array) -> jax.Array:
+    """‖b − a x‖₁ / (‖a‖₁ ‖x‖₁), in double precision."""
+    wide = jnp.promote_types(a.dtype, jnp.float64)
+    a, x, b = a.astype(wide), x.astype(wide).reshape(a.shape[0], -1), b.astype(wide).reshape(a.shape[0], -1)
+
+    def one_norm(matrix: jax.Array) -> jax.Array:
+        return jnp.abs(matrix).sum(axis=0).max()
+
+    return one_norm(b - jnp.matmul(a, x, precision="highest")) / (one_norm(a) * one_norm(x))
+
+
+def check_solution(a: jax.Array, x: jax.Array, b: jax.Array) -> None:
+    """Both bounds: that of a backward stable solver, and one that sees a wrong tile in single precision."""
+    assert x.shape == b.shape and x.dtype == b.dtype, f"got {x.shape} {x.dtype}, needed {b.shape} {b.dtype}"
+    n, epsilon = a.shape[0], float(jnp.finfo(x.dtype).eps)
+    ratio = float(residual(a, x, b))
+    # Comparisons with NaN are false, so these reject it.
+    assert ratio / n <= 25 * epsilon, f"residual / n = {ratio / n / epsilon:.3g} ε, needed ≤ 25 ε"
+    assert ratio <= n**0.5 * epsilon, f"residual = {ratio / epsilon:.3g} ε, needed ≤ √n ε = {n**0.5:.3g} ε"
+
+
+def check_log_det(expected: float, log_det: jax.Array, n: int) -> None:
+    got = float(log_det)
+    bound = 10 * float(jnp.finfo(log_det.dtype).eps) * (n + abs(expected))
+    assert abs(got - expected) <= bound, f"log det: got {got}, needed {expected} ± {bound:.3g}"
+
+
+def check_sharding(x: jax.Array, mesh: Mesh, *spec: str | None) -> None:
+    wanted = NamedSharding(mesh, P(*spec))
+    assert x.sharding.is_equivalent_to(wanted, x.ndim), f"got {x.sharding}, needed {wanted}"
+
+
+def on_devices(array: jax.Array) -> list[np.ndarray]:
+    """What each device of this process holds, whatever JAX believes to be equal among them."""
+    return [np.asarray(shard.data) for shard in array.addressable_shards]
+
+
+def check_failed(x: jax.Array, log_det: jax.Array, status: jax.Array, expected: int) -> None:
+    for name, array in (("x", x), ("log det", log_det)):
+        assert all(np.isnan(part).all() for part in on_devices(array)), f"{name} is not all NaN"
+    got = {int(part) for part in on_devices(status)}
+    assert got == {expected}, f"status: got {got}, needed {expected} on every device"
+
+
+# ---- cases ----
+
+
+def small(mesh: Mesh, n: int, dtype: str, tile: int | None) -> None:
+    a, b = positive_definite(n, dtype), counting(n, 3, dtype)
+    on_mesh, b_on_mesh = put(a, mesh, "rows", "columns"), put(b, mesh)
+    x, log_det, status = meshsolve.potrs(
+        on_mesh, b_on_mesh, tile, mesh, P("rows", "columns"), return_logdet=True, return_status=True
+    )
+    assert int(status) == 0, f"status {int(status)}"
+    check_solution(on_mesh, x, b_on_mesh)
+    sign, expected = np.linalg.slogdet(a.astype(np.promote_types(dtype, np.float64)))
+    assert abs(sign - 1) < 1e-6
+    check_log_det(expected, log_det, n)
+
+
+def large(mesh: Mesh, n: int, dtype: str) -> None:
+    a = kernel_matrix(n, dtype, mesh, P("rows", "columns"))
+    b = put(counting(n, 1, dtype), mesh)
+    x, log_det, status = meshsolve.potrs(a, b, return_logdet=True, return_status=True)
+    assert int(status) == 0, f"status {int(status)}"
+    check_solution(a, x, b)
+    check_log_det(kernel_log_det(n), log_det, n)
+
+
+def under_jit(mesh: Mesh) -> None:
+    a, b = positive_definite(1000, "float64"), counting(1000, 2, "float64")
+    a, b = put(a, mesh, "rows", "columns"), put(b, mesh)
+
+    @jax.jit
+    def run(a: jax.Array, b: jax.Array) -> jax.Array:
+        return 2 * meshsolve.linalg.solve(a + 0, b, assume_a="pos", mesh=mesh)
+
+    check_solution(a, run(a, b) / 2, b)
+
+
+def under_jit_with_set_mesh(mesh: Mesh) -> None:
+    """The mesh is known by its axes only while JAX traces."""
+    kind = AxisType.Explicit
+    mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=(kind, kind))
+    a, b = positive_definite(256, "float64"), counting(256, 2, "float64")
+    a, b = put(a, mesh, "rows", "columns"), put(b, mesh)
+    with jax.set_mesh(mesh):
+        check_solution(a, jax.jit(meshsolve.potrs)(a, b), b)
+
+
+def right_hand_sides(mesh: Mesh) -> None:
+    n, columns = 240, 2 * mesh.shape["columns"]
+    a = put(positive_definite(n, "float64"), mesh, "rows", "columns")
+    for k, spec in ((columns, ()), (columns, ("rows",)), (columns, ("rows", "columns")), (None, ()), (1, ())):
+        b = put(counting(n, k, "float64"), mesh, *spec)
+        x = meshsolve.potrs(a, b, 32)
+        check_solution(a, x, b)
+        check_sharding(x, mesh, *spec)
+
+
+def triangles(mesh: Mesh) -> None:
+    """The triangle that is not promised holds NaN."""
+    full = positive_definite(200, "complex128")
+    b = put(counting(200, 2, "complex128"), mesh)
+    for triangle, keep in (("lower", np.tril), ("upper", np.triu)):
+        kept = keep(np.ones_like(full, dtype=bool))
+        a = put(np.where(kept, full, np.nan), mesh, "rows", "columns")
+        x = meshsolve.potrs(a, b, 25, triangle=triangle)
+        check_solution(put(full, mesh, "rows", "columns"), x, b)
+
+
+def not_positive_definite(mesh: Mesh, dtype: str) -> None:
+    n, tile = 40, 8
+    for position in (0, tile, tile + 1, n - 1):
+        a = 2 * np.eye(n, dtype=dtype)
+        a[position, position] = -1
+        results = meshsolve.potrs(
+            put(a, mesh, "rows", "columns"),
+            counting(n, 2, dtype),
+            tile,
+            return_logdet=True,
+            return_status=True,
+        )
+        check_failed(*results, position + 1)
+
+
+def zero_pivot_in_the_last_tile(mesh: Mesh) -> None:
+    n = 40
+    a = 2 * np.eye(n)
+    a[-1, -1] = 0
+    a, b = put(a, mesh, "rows", "columns"), put(counting(n, 1, "float64"), mesh)
+    run = partial(meshsolve.potrs, T_A=8, mesh=mesh, return_logdet=True, return_status=True)
+    for solve in (run, jax.jit(run)):
+        check_failed(*solve(a, b), n)
+
+
+def non_finite(mesh: Mesh, value: float) -> None:
+    n = 64
+    for row, column in ((0, 0), (n - 1, 3), (3, n - 1), (n - 1, n - 1)):
+        a = positive_definite(n, "float32")
+        a[row, column] = a[column, row] = value
+        results = meshsolve.potrs(
+            put(a, mesh, "rows", "columns"),
+            counting(n, 1, "float32"),
+            16,
+            return_logdet=True,
+            return_status=True,
+        )
+        check_failed(*results, -1)
+
+
+def exception_with_check(mesh: Mesh) -> None:
+    a = put(np.diag([1.0, 1, -1, 1]), mesh, "rows", "columns")
+    try:
+        meshsolve.potrs(a, np.ones(4), 1, check=True)
+    except meshsolve.NotPositiveDefiniteError as error:
+        assert error.order == 3, f"order {error.order}"
+    else:
+        raise AssertionError("no exception")
+
+
+def donation(mesh: Mesh) -> None:
+    n, tile = 512, 64
+    dense = positive_definite(n, "float64")
+    a, b = put(dense, mesh, "rows", "columns"), put(counting(n, 2, "float64"), mesh)
+    kept = meshsolve.potrs(a, b, tile)
+    assert not a.is_deleted()
+    assert all(
+        (part == dense[shard.index]).all()
+        for part, shard in zip(on_devices(a), a.addressable_shards, strict=True)
+    )
+    given = meshsolve.potrs(a, b, tile, donate=True)
+    assert a.is_deleted()
+    for x in (kept, given):
+        check_solution(put(dense, mesh, "rows", "columns"), x, b)
+
+
+def alternating_grids(mesh: Mesh) -> None:
+    other = mesh_of(list(mesh.devices.flat), *reversed(mesh.devices.shape))
+    dense, right = positive_definite(200, "float64"), counting(200, 2, "float64")
+    systems = [(put(dense, each, "rows", "columns"), put(right, each)) for each in (mesh, other)]
+    for _ in range(5):
+        for a, b in systems:
+            check_solution(a, meshsolve.potrs(a, b, 32), b)
+
+
+def permuted_devices(mesh: Mesh) -> None:
+    turned = Mesh(mesh.devices[::-1, ::-1], mesh.axis_names, axis_types=mesh.axis_types)
+    a = put(positive_definite(200, "float64"), turned, "rows", "columns")
+    b = put(counting(200, 2, "float64"), turned, "rows")
+    check_solution(a, meshsolve.potrs(a, b, 32), b)
+
+
+def groups_side_by_side(mesh: Mesh) -> None:
+    """Mesh axes that the partition does not name: every group of devices solves for itself."""
+    a = put(positive_definite(120, "float64"), mesh, "rows")
+    b = put(counting(120, 2, "float64"), mesh)
+    x = meshsolve.potrs(a, b, 16, mesh, P("rows"))
+    check_solution(a, x, b)
+    parts = on_devices(x)
+    assert all((part == parts[0]).all() for part in parts), "the groups differ"
+
+
+def vmapped(mesh: Mesh) -> None:
+    dense = np.stack([positive_definite(64, "float64"), positive_definite(64, "float64") + np.eye(64)])
+    right = np.stack([counting(64, 2, "float64"), counting(64, 2, "float64")[::-1]])
+    a = jax.make_array_from_callback(dense.shape, NamedSharding(mesh, P()), lambda index: dense[index])
+    b = jax.make_array_from_callback(right.shape, NamedSharding(mesh, P()), lambda index: right[index])
+    x = jax.vmap(lambda a, b: meshsolve.potrs(a, b, 16, mesh, P("rows", "columns")))(a, b)
+    for number in range(2):
+        check_solution(a[number], x[number], b[number])
+
+
+def scan_beside_psum(mesh: Mesh) -> None:
+    """100 steps of inverse iteration, each beside a collective of XLA's own."""
+    n, steps = 96, 100
+    dense, right = positive_definite(n, "float64"), counting(n, None, "float64")
+    a, b = put(dense, mesh, "rows", "columns"), put(right, mesh)
+
+    def sum_of_one(one: jax.Array) -> jax.Array:
+        return jax.lax.psum(one, mesh.axis_names)
+
+    count_devices = jax.shard_map(sum_of_one, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
+
+    @jax.jit
+    def run(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def step(carry: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], None]:
+            vector, total = carry
+            x = meshsolve.potrs(a, vector, 16, mesh, P("rows", "columns"))
+            return (x / jnp.abs(x).max(), total + count_devices(jnp.ones(()))), None
+
+        return jax.lax.scan(step, (b, jnp.zeros(())), length=steps)[0]
+
+    vector, total = run(a, b)
+    expected = right
+    inverse = np.linalg.inv(dense)
+    for _ in range(steps):
+        expected = inverse @ expected
+        expected = expected / np.abs(expected).max()
+    assert float(total) == steps * mesh.size, f"psum: got {float(total)}, needed {steps * mesh.size}"
+    for part in on_devices(vector):
+        error = np.abs(part - expected).max()
+        assert error <= 1e-9, f"got an error of {error:.3g}, needed ≤ 1e-9"
+
+
+def nothing_is_made_anew(mesh: Mesh) -> None:
+    a = put(positive_definite(256, "float64"), mesh, "rows", "columns")
+    b = put(counting(256, 2, "float64"), mesh)
+    solve = jax.jit(partial(meshsolve.potrs, T_A=32, mesh=mesh))
+    for _ in range(2):
+        jax.block_until_ready((meshsolve.potrs(a, b, 32), solve(a, b)))
+    before = _gpus.counters()
+    for _ in range(10):
+        jax.block_until_ready((meshsolve.potrs(a, b, 32), solve(a, b)))
+    after = _gpus.counters()
+    assert after == before, f"got {after}, needed {before}"
+
+
+def memory_stays_flat(mesh: Mesh) -> None:
+    a = put(positive_definite(512, "float64"), mesh, "rows", "columns")
+    b = put(counting(512, 2, "float64"), mesh)
+    devices = [device for device in mesh.devices.flat if device.process_index == jax.process_index()]
+
+    def in_use() -> list[int]:
+        return [(device.memory_stats() or {}).get("bytes_in_use", 0) for device in devices]
+
+    for _ in range(3):
+        meshsolve.potrs(a, b, 64).block_until_ready()
+    before = in_use()
+    for _ in range(200):
+        meshsolve.potrs(a, b, 64).block_until_ready()
+    after = in_use()
+    assert after == before, f"bytes in use on each device: got {after}, needed {before}"
+
+
+def cases(sizes: list[int]) -> Iterator[Case]:
+    """Every case; the solves of these further sizes come last."""
+    for grid, mesh in meshes().items():
+        for dtype in DTYPES:
+            for n, tile in ((39, 7), (40, 7), (1000, None), (1000, 200)):
+                name = f"{grid} {dtype} n={n} T={tile or 'default'}"
+                yield f"solve {name}", partial(small, mesh, n, dtype, tile)
+            yield f"solve {grid} {dtype} n=4096", partial(large, mesh, 4096, dtype)
+            yield f"not positive definite {grid} {dtype}", partial(not_positive_definite, mesh, dtype)
+        yield f"zero pivot in the last tile {grid}", partial(zero_pivot_in_the_last_tile, mesh)
+        yield f"NaN in the matrix {grid}", partial(non_finite, mesh, np.nan)
+        yield f"Inf in the matrix {grid}", partial(non_finite, mesh, np.inf)
+        for case in (
+            under_jit,
+            under_jit_with_set_mesh,
+            right_hand_sides,
+            triangles,
+            exception_with_check,
+            donation,
+            alternating_grids,
+            permuted_devices,
+            groups_side_by_side,
+            vmapped,
+            scan_beside_psum,
+            nothing_is_made_anew,
+            memory_stays_flat,
+        ):
+            yield f"{case.__name__.replace('_', ' ')} {grid}", partial(case, mesh)
+    for grid, mesh in meshes().items():
+        for n in sizes:
+            if mesh.size > 1:
+                yield f"solve {grid} float64 n={n}", partial(large, mesh, n, "float64")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rank", type=int, nargs="?", default=0, help="number of this process")
+    parser.add_argument("processes", type=int, nargs="?", default=1, help="number of processes, one per GPU")
+    parser.add_argument("port", type=int, nargs="?", default=12345, help="port at which the processes meet")
+    parser.add_argument("--large", action="store_true", help="also n up to 16384")
+    parser.add_argument("--huge", action="store_true", help="also n = 32768")
+    parser.add_argument("--only", default="", help="only the cases whose name contains this text")
+    parser.add_argument("--cpu", type=int, metavar="N", help="N simulated devices in place of GPUs")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse()
+    jax.config.update("jax_enable_x64", True)
+    if arguments.cpu:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", arguments.cpu)
+        # XLA's pool of threads, read when JAX makes its client.
+        os.environ.setdefault("NPROC", "64")
+    if arguments.processes > 1:
+        address = f"127.0.0.1:{arguments.port}"
+        jax.distributed.initialize(
+            address, arguments.processes, arguments.rank, local_device_ids=[arguments.rank]
+        )
+    if jax.default_backend() == "cpu" and not arguments.cpu:
+        print("skipped: JAX finds no GPU here")
+        return NO_GPU
+    sizes = [8192, 16384] * arguments.large + [32768] * arguments.huge
+    passed = failed = 0
+    for name, case in cases(sizes):
+        if arguments.only not in name:
+            continue
+        start = time.perf_counter()
+        try:
+            case()
+        except Exception as error:
+            failed += 1
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{os.path.basename(place.filename)}:{place.lineno}"
+            said = "\n        ".join(f"{type(error).__name__} at {where}: {error}".splitlines())
+            print(f"FAIL  {name} [process {arguments.rank}]: {said}", flush=True)
+        else:
+            passed += 1
+            if arguments.rank == 0:
+                print(f"ok    {name} ({time.perf_counter() - start:.2f} s)", flush=True)
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
