@@ -1,5 +1,5 @@
 //! NCCL and cuSOLVERMp on the first two GPUs of this machine, one thread for each, on communicators of
-//! our own. Skipped, with a reason, where there are fewer.
+//! our own.
 
 use cust::context::Context;
 use cust::memory::{CopyDestination, DeviceBuffer};
@@ -16,14 +16,11 @@ use meshsolve::{Error, ErrorKind};
 
 const RANKS: u64 = 2;
 
-/// Runs `body` for each rank on a GPU of its own; gives what each returned, or nothing without GPUs.
-fn on_two_gpus<R: Send>(
-    body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Stream) -> R + Sync,
-) -> Option<Vec<R>> {
+/// Runs `body` for each rank on a GPU of its own; gives what each returned.
+fn on_two_gpus<R: Send>(body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Stream) -> R + Sync) -> Vec<R> {
     let gpus = cust::init(cust::CudaFlags::empty()).and_then(|()| cust::device::Device::num_devices());
     if gpus.as_ref().map_or(true, |&count| u64::from(count) < RANKS) {
-        eprintln!("skipped: needs {RANKS} GPUs, this machine has {gpus:?}");
-        return None;
+        panic!("this test needs {RANKS} GPUs; this machine has {gpus:?}");
     }
     let body = &body;
     let rank_body = move |rank: u64| {
@@ -43,10 +40,10 @@ fn on_two_gpus<R: Send>(
         stream.synchronize().unwrap();
         result
     };
-    Some(std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let ranks: Vec<_> = (0..RANKS).map(|rank| scope.spawn(move || rank_body(rank))).collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    }))
+    })
 }
 
 fn window<T: cust::memory::DeviceCopy>(memory: &DeviceBuffer<T>) -> Buffer {
@@ -66,7 +63,7 @@ fn download<T: cust::memory::DeviceCopy + Default>(stream: &Stream, memory: &Dev
 #[test]
 #[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored"]
 fn two_gpus() {
-    let Some(outcomes) = on_two_gpus(votes) else { return };
+    let outcomes = on_two_gpus(votes);
     let [first, second] = &outcomes[..] else { panic!("two ranks") };
     assert_eq!(first, second, "every rank gets the same outcome");
     let texts: Vec<_> = first.iter().map(|o| o.as_ref().map_err(|e| (e.kind(), e.to_string()))).collect();

@@ -1,6 +1,6 @@
 //! Ranks that each own a GPU and talk through NCCL.
 //!
-//! Communicators are kept, never made per call. A [`Parent`] is borrowed from XLA or our own ([`own`]);
+//! Communicators are kept, never made per call. A [`Parent`] is borrowed from XLA or our own;
 //! a [`NcclGroup`] is what was split from it once, for one process grid; a [`NcclCommunicator`] is the
 //! group as one call sees it, on that call's stream.
 

@@ -1,6 +1,6 @@
 //! NVIDIA's cuSOLVERMp: the distributed solver on GPUs.
 //!
-//! What the library makes is kept (see [`kept`]); a [`CusolverMpSolver`] is one call's view of it.
+//! What the library makes is kept for the life of the process; a [`CusolverMpSolver`] is one call's view of it.
 
 mod kept;
 

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn an_id_is_found_under_its_key_only() {
-        let [first, second] = [1u8, 2].map(|step| std::array::from_fn(|place| (place % 100) as u8 * step));
+        let [first, second] = [[1u8; UNIQUE_ID_BYTES], [2; UNIQUE_ID_BYTES]];
         register_unique_id("one set of devices", first);
         register_unique_id("another", second);
         for members in [Members::ThisProcess, Members::SeveralProcesses] {
