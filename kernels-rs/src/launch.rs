@@ -191,8 +191,11 @@ pub fn move_chains(size: ElementSize, args: InPlaceArgs) -> Call<InPlaceArgs> {
 pub fn move_cycles(size: ElementSize, args: InPlaceArgs) -> Call<InPlaceArgs> {
     Call {
         kernel: size.pick(["move_cycles_b4", "move_cycles_b8", "move_cycles_b16"]),
-        // One thread looks at one segment and leaves a flag for its block.
-        geometry: Geometry::blocks(ceil_div(args.segments(), THREADS.into()), THREADS * 4),
+        // One thread looks at one segment, leaves a flag for its block, and moves one element.
+        geometry: Geometry::blocks(
+            ceil_div(args.segments(), THREADS.into()) * ceil_div(args.g, THREADS.into()),
+            THREADS * 4,
+        ),
         args,
     }
 }

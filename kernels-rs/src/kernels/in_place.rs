@@ -125,28 +125,30 @@ pub(crate) unsafe fn move_chains<T: Carrier>(args: &InPlaceArgs) {
 }
 
 /// Rotates the cycles without a cut. Each is found by its smallest segment: a thread walks from a
-/// segment until it is back, and gives up at a cut or at a smaller segment. Then the block moves the
-/// cycles that its threads found.
+/// segment until it is back, and gives up at a cut or at a smaller segment. Then the block moves one
+/// element a thread along each cycle that its threads found. Segments longer than that are shared out
+/// to several blocks, which all look for the same cycles: walking is cheap, moving is not.
 #[inline(always)]
 pub(crate) unsafe fn move_cycles<T: Carrier>(args: &InPlaceArgs) {
     let buf = args.buf as *mut T;
     let is_smallest = SharedMem::<u32>::dynamic(0);
     let count = args.segments();
-    for_each_item(ceil_div(count, THREADS.into()), |item| {
-        let first = item * u64::from(THREADS);
+    let pieces = ceil_div(args.g, THREADS.into());
+    for_each_item(ceil_div(count, THREADS.into()) * pieces, |item| {
+        let (piece, group) = split(item, pieces);
+        let first = group * u64::from(THREADS);
+        let x = piece * u64::from(THREADS) + u64::from(thread_idx_x());
         let candidate = first + u64::from(thread_idx_x());
         let found = candidate < count && starts_uncut_cycle(candidate, args);
         // SAFETY: each thread writes its own flag.
         unsafe { is_smallest.write(thread_idx_x(), found.into()) };
         sync_threads();
         for k in 0..THREADS {
-            // SAFETY: written before the barrier.
-            if unsafe { is_smallest.read(k) } != 0 {
-                let mut x = u64::from(thread_idx_x());
-                while x < args.g {
-                    // SAFETY: only this block moves this cycle, and only this thread this element of it.
-                    unsafe { rotate(buf, first + u64::from(k), x, args) };
-                    x += u64::from(THREADS);
+            // SAFETY: the flag was written before the barrier; only this block moves this piece of this
+            // cycle, and only this thread this element of it.
+            unsafe {
+                if is_smallest.read(k) != 0 && x < args.g {
+                    rotate(buf, first + u64::from(k), x, args);
                 }
             }
         }

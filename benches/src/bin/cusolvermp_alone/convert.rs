@@ -1,0 +1,86 @@
+//! Layout conversions against a copy of as many bytes.
+
+use super::gpus::{copy, memory, on_each, window};
+use super::{Arguments, Failure, Times};
+use cust::event::{Event, EventFlags};
+use cust::stream::Stream;
+use meshsolve::DType;
+use meshsolve::device::cuda::CudaDevice;
+use meshsolve::device::{Buffer, Device, IndexMap, MatrixView};
+
+/// One type for each size of element.
+const DTYPES: [DType; 3] = [DType::F32, DType::F64, DType::C128];
+
+/// Measures square matrices, and the halves that a square matrix has on two GPUs.
+pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    println!("operation,rows,cols,element_bytes,median_s,min_s,gigabytes_per_s,ratio_to_copy");
+    println!("# bytes read and bytes written are both counted; ratio = time of a device copy / time");
+    on_each(1, |_, device, stream| {
+        for &n in &arguments.sizes {
+            for (rows, cols) in [(n, n), (n, n / 2), (n / 2, n)] {
+                for dtype in DTYPES {
+                    compare(device, stream, dtype, rows, cols, arguments.repeats)?;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Times a copy and each conversion in turn, and prints their lines.
+fn compare(
+    cuda: &CudaDevice<'_>,
+    stream: &Stream,
+    dtype: DType,
+    rows: u64,
+    cols: u64,
+    repeats: u32,
+) -> Result<(), Failure> {
+    let device: &dyn Device = cuda;
+    let bytes = rows * cols * dtype.size();
+    // Scratch as a plan gives it: two slabs of the usual tile.
+    let slabs = 2 * 512.min(rows.min(cols)) * rows.max(cols) * dtype.size();
+    let (first, second, slabs) = (memory(bytes)?, memory(bytes)?, memory(slabs)?);
+    let (row_major, col_major) = (window(&first).slice(0, bytes), window(&second).slice(0, bytes));
+    let view = |data: Buffer, leading_dimension| MatrixView { dtype, data, leading_dimension, rows, cols };
+    let (by_rows, by_cols) = (view(row_major, cols), view(col_major, rows));
+    let (row_map, col_map) = (IndexMap::identity(rows), IndexMap::identity(cols));
+
+    type Operation<'a> = (&'static str, Box<dyn Fn() -> Result<(), Failure> + 'a>);
+    let operations: [Operation<'_>; 4] = [
+        ("device-copy", Box::new(|| copy(cuda, row_major, col_major))),
+        ("convert-forward", Box::new(|| Ok(device.convert_forward(&by_rows, &by_cols, row_map, col_map)?))),
+        ("convert-reverse", Box::new(|| Ok(device.convert_reverse(&by_cols, &by_rows, row_map, col_map)?))),
+        (
+            "convert-in-place",
+            Box::new(|| Ok(device.convert_in_place(dtype, row_major, rows, cols, window(&slabs))?)),
+        ),
+    ];
+    let mut seconds: [Vec<f64>; 4] = Default::default();
+    let (begin, end) = (Event::new(EventFlags::DEFAULT)?, Event::new(EventFlags::DEFAULT)?);
+    for repeat in 0..=repeats {
+        for ((_, operation), seconds) in operations.iter().zip(&mut seconds) {
+            begin.record(stream)?;
+            operation()?;
+            end.record(stream)?;
+            end.synchronize()?;
+            // The first repeat loads the kernels.
+            if repeat > 0 {
+                seconds.push(f64::from(end.elapsed_time_f32(&begin)?) / 1000.0);
+            }
+        }
+    }
+    let [copying, forward, reverse, in_place] = seconds.map(Times::of);
+    for ((name, _), times) in operations.iter().zip([&copying, &forward, &reverse, &in_place]) {
+        println!(
+            "{name},{rows},{cols},{},{:.6},{:.6},{:.0},{:.3}",
+            dtype.size(),
+            times.median,
+            times.min,
+            2e-9 * bytes as f64 / times.median,
+            copying.median / times.median
+        );
+    }
+    Ok(())
+}

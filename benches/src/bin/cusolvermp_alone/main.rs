@@ -1,0 +1,109 @@
+//! What NVIDIA's libraries take on their own on GPUs, to measure ours against.
+//!
+//! * without a mode: cuSOLVERMp's factorisation and solve, called through our bindings on data that
+//!   already lies in its layout, with handle, grid, descriptors and workspace from earlier calls;
+//! * `--through-plan`: the same, and in turn with it the whole routine on the caller's buffers;
+//! * `--convert`: the layout conversions against a copy of as many bytes on one GPU.
+//!
+//! One process, one thread for each GPU. Results are lines of comma-separated values below a header;
+//! lines that begin with `#` are for people.
+
+mod convert;
+mod gpus;
+mod potrs;
+
+use clap::{Parser, ValueEnum};
+use meshsolve::{DType, libraries};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures cuSOLVERMp's Cholesky solve alone, or beside ours, or our layout conversions.
+#[derive(Parser)]
+struct Arguments {
+    /// Also time the whole routine on the caller's buffers, in turn with cuSOLVERMp alone.
+    #[arg(long)]
+    through_plan: bool,
+    /// Time layout conversions against device copies instead, on one GPU.
+    #[arg(long, conflicts_with = "through_plan")]
+    convert: bool,
+    /// Orders of the matrix.
+    #[arg(long, value_delimiter = ',', default_values_t = [4096, 8192, 16384])]
+    sizes: Vec<u64>,
+    /// Tiles; each is measured.
+    #[arg(long, value_delimiter = ',', default_values_t = [256, 512, 1024])]
+    tiles: Vec<u64>,
+    /// Process rows and columns, as 1x2. Their product is the number of GPUs.
+    #[arg(long, default_value = "1x2", value_parser = grid)]
+    grid: [u64; 2],
+    /// Element type of a solve; conversions take all sizes.
+    #[arg(long, value_enum, default_value_t = ElementType::F64)]
+    dtype: ElementType,
+    /// Timed repeats, after one that is not.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+    /// A site-packages folder, or one that holds the libraries themselves.
+    #[arg(long)]
+    libraries: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ElementType {
+    F32,
+    F64,
+    C64,
+    C128,
+}
+
+impl From<ElementType> for DType {
+    fn from(element: ElementType) -> Self {
+        match element {
+            ElementType::F32 => Self::F32,
+            ElementType::F64 => Self::F64,
+            ElementType::C64 => Self::C64,
+            ElementType::C128 => Self::C128,
+        }
+    }
+}
+
+fn grid(text: &str) -> Result<[u64; 2], String> {
+    let sides = text.split_once('x').and_then(|(rows, cols)| Some([rows.parse().ok()?, cols.parse().ok()?]));
+    match sides {
+        Some([rows, cols]) if rows > 0 && cols > 0 => Ok([rows, cols]),
+        _ => Err(format!("{text:?} is not rows x columns, such as 1x2")),
+    }
+}
+
+/// What went wrong, for people.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    libraries::set_library_folders(arguments.libraries.clone());
+    let outcome = if arguments.convert { convert::measure(&arguments) } else { potrs::measure(&arguments) };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Middle and smallest of some times.
+struct Times {
+    median: f64,
+    min: f64,
+}
+
+impl Times {
+    /// Of at least one time.
+    fn of(mut seconds: Vec<f64>) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        let middle = seconds.len() / 2;
+        let median = match seconds.len() % 2 {
+            0 => (seconds[middle - 1] + seconds[middle]) / 2.0,
+            _ => seconds[middle],
+        };
+        Self { median, min: seconds[0] }
+    }
+}

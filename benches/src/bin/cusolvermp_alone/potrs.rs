@@ -1,0 +1,271 @@
+//! The Cholesky solve of exp(−|i−j|/10) + I with one right-hand side: cuSOLVERMp alone, and the whole
+//! routine.
+
+use super::gpus::{copy, memory, on_each, window};
+use super::{Arguments, Failure, Times};
+use cust::context::CurrentContext;
+use cust::memory::{CopyDestination, DeviceBuffer};
+use cust::stream::Stream;
+use meshsolve::DType;
+use meshsolve::communicator::Communicator;
+use meshsolve::communicator::nccl::{Members, NcclCommunicator, NcclGroup, Parent};
+use meshsolve::device::cuda::CudaDevice;
+use meshsolve::device::{Buffer, Scratch};
+use meshsolve::plan::{MatrixPlan, OperandSpec, Plan};
+use meshsolve::routines::{Backend, Operands, Rank, run};
+use meshsolve::solver::cusolvermp::CusolverMpSolver;
+use meshsolve::solver::{DistributedMatrix, Solver};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Measures every size with every tile and prints a line for each.
+pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    let [rows, cols] = arguments.grid;
+    let ranks = rows * cols;
+    let dtype = DType::from(arguments.dtype);
+    let plan = |n, tile| {
+        let name = format!("{dtype:?}").to_lowercase();
+        Plan::from_json(&format!(
+            r#"{{"routine":"potrs","dtype":"{name}","n":{n},"nrhs":1,"grid":[{rows},{cols}],"tile":{tile},
+                "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false}}"#
+        ))
+    };
+    let clock = Clock::new(ranks);
+    println!("routine,n,tile,grid,dtype,median_s,min_s");
+    on_each(ranks, |rank, device, stream| {
+        let measure = || {
+            let parent = Parent::own("benchmark", rank, ranks, Members::ThisProcess, device)?;
+            let group = NcclGroup::split(&parent, device, 0, rank)?;
+            // SAFETY: the group was split on this device, which outlives the communicator.
+            let communicator = unsafe { NcclCommunicator::new(group, device) };
+            let bench = Bench { device, stream, communicator: &communicator, clock: &clock, arguments };
+            for &n in &arguments.sizes {
+                for &tile in &arguments.tiles {
+                    bench.measure(&plan(n, tile)?)?;
+                }
+            }
+            Ok(())
+        };
+        measure().inspect_err(|failure: &Failure| {
+            // The others would wait for this rank for ever.
+            eprintln!("rank {rank}: {failure}");
+            std::process::exit(1);
+        })
+    })?;
+    Ok(())
+}
+
+/// Measures what all ranks do together.
+struct Clock {
+    barrier: Barrier,
+    nanoseconds: Vec<AtomicU64>,
+}
+
+impl Clock {
+    fn new(ranks: u64) -> Self {
+        let nanoseconds: Vec<_> = (0..ranks).map(|_| AtomicU64::new(0)).collect();
+        Self { barrier: Barrier::new(nanoseconds.len()), nanoseconds }
+    }
+
+    /// Seconds from a common start until the stream of the slowest rank is done with `work`. All ranks
+    /// call it and get the same answer.
+    fn time(
+        &self,
+        rank: u64,
+        stream: &Stream,
+        work: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<f64, Failure> {
+        stream.synchronize()?;
+        self.barrier.wait();
+        let start = Instant::now();
+        work()?;
+        stream.synchronize()?;
+        let took = u64::try_from(start.elapsed().as_nanos())?;
+        self.nanoseconds[usize::try_from(rank)?].store(took, Ordering::Relaxed);
+        self.barrier.wait();
+        let slowest = self.nanoseconds.iter().map(|own| own.load(Ordering::Relaxed)).max();
+        Ok(slowest.unwrap_or(0) as f64 * 1e-9)
+    }
+}
+
+/// One rank.
+struct Bench<'a> {
+    device: &'a CudaDevice<'a>,
+    stream: &'a Stream,
+    communicator: &'a NcclCommunicator,
+    clock: &'a Clock,
+    arguments: &'a Arguments,
+}
+
+impl Bench<'_> {
+    /// Times cuSOLVERMp alone and, if asked for, the whole routine, in turn.
+    fn measure(&self, plan: &Plan) -> Result<(), Failure> {
+        let Plan::Potrs(potrs) = plan;
+        let rank = self.communicator.rank();
+        let solver = CusolverMpSolver::new(self.communicator, self.device, plan.grid())?;
+
+        // What the caller passes in, kept so that every repeat starts from it.
+        let (a, b) = (self.matrix(potrs.a())?, self.right_hand_side(&plan.inputs()[1])?);
+        let [a, b] = [(&a, 0), (&b, 1)].map(|(memory, input)| part(memory, &plan.inputs()[input]));
+
+        let (a_solver, b_solver) = (memory(potrs.a().solver_bytes())?, memory(potrs.b().solver_bytes())?);
+        let matrix = distributed(potrs.a(), window(&a_solver));
+        let rhs = distributed(potrs.b(), window(&b_solver));
+        let info = memory(16)?;
+        let words = [0, 4].map(|offset| window(&info).slice(offset, 4));
+        let triangle = potrs.triangle();
+        let workspace = Scratch::new(self.device, solver.cholesky_scratch(triangle, &matrix, &rhs)?)?;
+        let moving = Scratch::new(self.device, potrs.moving_bytes())?;
+        let way = Rank { device: self.device, communicator: self.communicator, scratch: moving.buffer() };
+        let alone = || {
+            solver.cholesky_factor(triangle, &matrix, workspace.buffer(), words[0])?;
+            Ok(solver.cholesky_solve(triangle, &matrix, &rhs, workspace.buffer(), words[1])?)
+        };
+
+        let whole = match self.arguments.through_plan {
+            true => Some(Whole::new(plan)?),
+            false => None,
+        };
+        CurrentContext::synchronize()?;
+        let (mut alone_seconds, mut whole_seconds) = (Vec::new(), Vec::new());
+        // The first repeat makes what is kept, and does not count.
+        for repeat in 0..=self.arguments.repeats {
+            way.forward(potrs.a(), a, matrix.data)?;
+            way.forward(potrs.b(), b, rhs.data)?;
+            let seconds = self.clock.time(rank, self.stream, alone)?;
+            alone_seconds.extend((repeat > 0).then_some(seconds));
+            self.expect_zeros("info of cuSOLVERMp alone", &info)?;
+            if let Some(whole) = &whole {
+                copy(self.device, a, whole.operands.inputs[0])?;
+                copy(self.device, b, whole.operands.inputs[1])?;
+                let backend =
+                    Backend { device: self.device, communicator: self.communicator, solver: &solver };
+                let operands = whole.operands.clone();
+                let seconds =
+                    self.clock.time(rank, self.stream, || Ok(run(plan, &backend, Ok(operands))?))?;
+                whole_seconds.extend((repeat > 0).then_some(seconds));
+                self.expect_zeros("status of the whole routine", whole.status())?;
+            }
+        }
+        if rank == 0 {
+            let alone = self.print("cusolvermp-alone", plan, alone_seconds);
+            if whole.is_some() {
+                let whole = self.print("potrs", plan, whole_seconds);
+                println!("# potrs / cusolvermp-alone: {:.3} (medians)", whole.median / alone.median);
+            }
+        }
+        Ok(())
+    }
+
+    /// This rank's shard of A, row-major.
+    fn matrix(&self, plan: &MatrixPlan) -> Result<DeviceBuffer<u8>, Failure> {
+        let [rows, cols] = plan.caller_shape();
+        let at = plan.grid().coordinate(self.communicator.rank());
+        let (first_row, first_col) = (at.row * rows, at.col * cols);
+        // An element depends on j − i alone, so that every row is a window of one sequence. What lies
+        // past the end of the matrix is never read.
+        let size = usize::try_from(plan.dtype().size())?;
+        let last_row = first_row + rows.saturating_sub(1);
+        let sequence: Vec<u8> = (0..rows + cols)
+            .flat_map(|k| {
+                let distance = last_row.abs_diff(first_col + k);
+                let value = if distance == 0 { 2.0 } else { (-(distance as f64) / 10.0).exp() };
+                let bits: [u8; 16] =
+                    plan.dtype().bits(value).map(u64::to_ne_bytes).concat().try_into().unwrap();
+                bits.into_iter().take(size)
+            })
+            .collect();
+        let sequence = DeviceBuffer::from_slice(if sequence.is_empty() { &[0] } else { &sequence[..] })?;
+        let shard = memory(rows * cols * plan.dtype().size())?;
+        CurrentContext::synchronize()?;
+        let row_bytes = cols * plan.dtype().size();
+        for i in 0..rows {
+            let from = window(&sequence).slice((rows - 1 - i) * plan.dtype().size(), row_bytes);
+            copy(self.device, from, window(&shard).slice(i * row_bytes, row_bytes))?;
+        }
+        // The sequence goes away here.
+        self.stream.synchronize()?;
+        Ok(shard)
+    }
+
+    /// B: ones.
+    fn right_hand_side(&self, spec: &OperandSpec) -> Result<DeviceBuffer<u8>, Failure> {
+        let device: &dyn meshsolve::device::Device = self.device;
+        let b = memory(spec.bytes())?;
+        CurrentContext::synchronize()?;
+        device.fill(spec.dtype, window(&b).slice(0, spec.bytes()), spec.dtype.bits(1.0), None)?;
+        Ok(b)
+    }
+
+    /// Makes sure that the library solved what was timed.
+    fn expect_zeros(&self, what: &str, memory: &DeviceBuffer<u8>) -> Result<(), Failure> {
+        self.stream.synchronize()?;
+        let mut bytes = vec![1; memory.len()];
+        memory.copy_to(&mut bytes)?;
+        match bytes.iter().all(|&byte| byte == 0) {
+            true => Ok(()),
+            false => Err(format!("the {what} is not zero: {bytes:?}").into()),
+        }
+    }
+
+    fn print(&self, routine: &str, plan: &Plan, seconds: Vec<f64>) -> Times {
+        let Plan::Potrs(potrs) = plan;
+        let (times, dtype) = (Times::of(seconds), format!("{:?}", potrs.a().dtype()).to_lowercase());
+        println!(
+            "{routine},{},{},{}x{},{dtype},{:.6},{:.6}",
+            potrs.request().n,
+            potrs.tile(),
+            plan.grid().rows(),
+            plan.grid().cols(),
+            times.median,
+            times.min
+        );
+        times
+    }
+}
+
+/// Memory for a call of the whole routine.
+struct Whole {
+    operands: Operands,
+    memories: Vec<DeviceBuffer<u8>>,
+}
+
+impl Whole {
+    fn new(plan: &Plan) -> Result<Self, Failure> {
+        let mut memories = Vec::new();
+        let mut operand = |spec: &OperandSpec| {
+            let memory = memory(spec.bytes())?;
+            let window = part(&memory, spec);
+            memories.push(memory);
+            Ok::<_, Failure>(window)
+        };
+        let inputs: Vec<Buffer> = plan.inputs().iter().map(&mut operand).collect::<Result<_, _>>()?;
+        let outputs = (plan.outputs().iter())
+            .map(|spec| spec.alias.map_or_else(|| operand(spec), |input| Ok(inputs[input])))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { operands: Operands { inputs, outputs }, memories })
+    }
+
+    /// The last output of every routine.
+    fn status(&self) -> &DeviceBuffer<u8> {
+        self.memories.last().expect("a plan has outputs")
+    }
+}
+
+/// The part of the memory that an operand takes.
+fn part(memory: &DeviceBuffer<u8>, spec: &OperandSpec) -> Buffer {
+    window(memory).slice(0, spec.bytes())
+}
+
+/// The matrix in a solver's buffer.
+fn distributed(plan: &MatrixPlan, data: Buffer) -> DistributedMatrix {
+    DistributedMatrix {
+        dtype: plan.dtype(),
+        grid: plan.grid(),
+        rows: plan.rows().cyclic(),
+        cols: plan.cols().cyclic(),
+        leading_dimension: plan.rows().capacity().max(1),
+        data,
+    }
+}
