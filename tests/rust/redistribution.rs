@@ -52,6 +52,21 @@ impl Case {
     }
 }
 
+impl Case {
+    /// After a way there and back in place: what padding holds is nobody's business.
+    fn assert_real_elements(&self, plan: &MatrixPlan, at: Coordinate, memory: &Memory) {
+        let expected = self.caller_memory(plan, at);
+        let [rows, cols] = plan.caller_shape();
+        for i in (0..rows).filter(|&i| self.caller_global(0, at.row, i).is_some()) {
+            for j in (0..cols).filter(|&j| self.caller_global(1, at.col, j).is_some()) {
+                let place = i * cols + j;
+                let (found, given) = (memory.element(self.dtype, place), expected.element(self.dtype, place));
+                assert!(found == given, "{self:?}: ({i}, {j}) of {at:?} did not come back in place");
+            }
+        }
+    }
+}
+
 fn check(case: Case) {
     let plan = case.plan();
     let grid = plan.grid();
@@ -90,10 +105,7 @@ fn check(case: Case) {
         check_solver(&case, &plan, &given);
         on_device(&|r, rank| rank.reverse(&plan, given_buffers[r], given_buffers[r]), true);
         for (r, memory) in given.iter().enumerate() {
-            assert!(
-                memory.bytes() == case.caller_memory(&plan, at[r]).bytes(),
-                "{case:?}: rank {r} in place"
-            );
+            case.assert_real_elements(&plan, at[r], memory);
         }
     }
 
@@ -156,6 +168,12 @@ fn replicated_dimensions_are_picked_and_collected() {
     }
 }
 
+/// Found by chance: the padding of a last shard does not come back in place.
+#[test]
+fn in_place_with_a_shard_that_ends_in_padding() {
+    check(Case { dtype: DType::C64, grid: [1, 3], extent: [7, 34], tile: [1, 1], placement: SHARDED });
+}
+
 #[test]
 fn nothing_moves_between_devices_where_each_holds_one_tile() {
     let case = Case { dtype: DType::F64, grid: [2, 3], extent: [12, 18], tile: [6, 6], placement: SHARDED };
@@ -178,7 +196,7 @@ fn placement() -> impl Strategy<Value = Placement> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn forward_and_reverse_on_random_grids(
         grid in [1u64..=4, 1u64..=4],
