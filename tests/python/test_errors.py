@@ -153,11 +153,15 @@ def test_check_finds_a_matrix_that_is_not_hermitian(mesh):
 def test_solve_of_other_kinds_of_matrix(mesh):
     with pytest.raises(ValueError, match=r"assume_a is not supported: got 'gen', needed one of \['pos'\]"):
         meshsolve.linalg.solve(A, B, assume_a="gen", mesh=mesh)
+    with pytest.raises(TypeError, match="assume_a"):
+        meshsolve.linalg.solve(A, B, mesh=mesh)
 
 
 def test_devices_of_other_processes(mesh, monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 7)
-    with pytest.raises(NotImplementedError, match=r"several processes is not supported.*\[0\] in process 7"):
+    with pytest.raises(
+        NotImplementedError, match=r"CPU devices over several processes is not supported.*\[0\] in process 7"
+    ):
         meshsolve.potrs(put(A, mesh, "x", "y"), B)
 
 

@@ -111,6 +111,9 @@ def _native_call(call: Call, grid: Grid, a: jax.Array, b: jax.Array) -> dict[str
     """On one device, inside shard_map: the native call on its shards."""
     plan = _native.plan(call.request)
     rank = _linear_index(grid.rows) * grid.shape[1] + _linear_index(grid.columns)
+    attributes = {"request": call.request}
+    if grid.on_gpus:
+        attributes |= {"device_ids": grid.device_ids, "places": grid.places}
     identity = jnp.stack([rank, _linear_index(grid.others)]).astype(jnp.int32)
     results = jax.ffi.ffi_call(
         _native.TARGET,
@@ -120,7 +123,7 @@ def _native_call(call: Call, grid: Grid, a: jax.Array, b: jax.Array) -> dict[str
             output.alias + 1: index for index, output in enumerate(plan.outputs) if output.alias is not None
         },
         vmap_method="sequential",
-    )(identity, a, b, request=call.request)
+    )(identity, a, b, **attributes)
     named = {output.name: result for output, result in zip(plan.outputs, results, strict=True)}
     return {name: named[name] for name in _out_specs(call)}
 

@@ -1,4 +1,4 @@
-"""The native library: finding it, asking it for plans, handing its handlers to JAX.
+"""The native library: finding it, talking to it, handing its handlers to JAX.
 
 All layout arithmetic lives in the library. Python sends it a request as JSON and gets a plan as JSON.
 """
@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -117,6 +118,8 @@ def library() -> ctypes.CDLL:
     lib.meshsolve_plan.argtypes = [ctypes.c_char_p]
     # Not c_char_p: ctypes would copy the text and lose the pointer that has to be freed.
     lib.meshsolve_plan.restype = ctypes.c_void_p
+    lib.meshsolve_runtime.argtypes = [ctypes.c_char_p]
+    lib.meshsolve_runtime.restype = ctypes.c_void_p
     lib.meshsolve_free.argtypes = [ctypes.c_void_p]
     lib.meshsolve_free.restype = None
     lib.meshsolve_handlers.argtypes = [ctypes.POINTER(ctypes.c_size_t)]
@@ -147,16 +150,7 @@ def plan(request: str) -> Plan:
     Raises:
         ValueError, NotImplementedError, MemoryError, RuntimeError: the library refuses the request, by kind.
     """
-    lib = library()
-    pointer = lib.meshsolve_plan(request.encode())
-    try:
-        reply = json.loads(ctypes.string_at(pointer))
-    finally:
-        lib.meshsolve_free(pointer)
-    if "error" in reply:
-        error = reply["error"]
-        raise _EXCEPTIONS.get(error["kind"], RuntimeError)(error["message"])
-    fields = reply["plan"]
+    fields = checked(_ask("meshsolve_plan", request))["plan"]
     return Plan(
         routine=fields["routine"],
         tile=fields["tile"],
@@ -168,7 +162,41 @@ def plan(request: str) -> Plan:
     )
 
 
-def _operand(entry: dict) -> Operand:
+def runtime(message: Any) -> str:
+    """Tells the library something about this process, or asks it something.
+
+    Args:
+        message: what the library's module ``runtime`` lists, as JSON takes it.
+
+    Returns:
+        The reply as JSON text, for `checked`.
+    """
+    return _ask("meshsolve_runtime", json.dumps(message))
+
+
+def checked(reply: str) -> dict[str, Any]:
+    """The fields of a reply.
+
+    Raises:
+        ValueError, NotImplementedError, MemoryError, RuntimeError: the reply is an error, by kind.
+    """
+    fields = json.loads(reply)
+    if "error" in fields:
+        error = fields["error"]
+        raise _EXCEPTIONS.get(error["kind"], RuntimeError)(error["message"])
+    return fields
+
+
+def _ask(function: str, text: str) -> str:
+    lib = library()
+    pointer = getattr(lib, function)(text.encode())
+    try:
+        return ctypes.string_at(pointer).decode()
+    finally:
+        lib.meshsolve_free(pointer)
+
+
+def _operand(entry: dict[str, Any]) -> Operand:
     return Operand(entry["name"], DTYPES[entry["dtype"]], tuple(entry["shape"]), entry.get("alias"))
 
 

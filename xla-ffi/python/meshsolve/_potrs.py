@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from . import _native, _sharding
+from . import _gpus, _native, _sharding
 from ._arguments import check_operands, check_tile, check_triangle
 from ._call import Call, Solution, solver
 from ._errors import SOLVED, raise_for_status
@@ -48,8 +48,10 @@ def potrs(
             ``a`` is, or shared out by rows and columns as ``a`` is; from any other partition XLA moves it
             to the nearest of these and ``x`` back.
         T_A: edge of the square tiles in which the solver sees the matrix; None lets the plan choose.
-        mesh: the mesh to solve on. Default: that of ``a``, then that of ``b``, then the one of
-            ``jax.set_mesh``. Axes which the partition of ``a`` does not name do the same solve side by side.
+        mesh: the mesh to solve on; GPUs may be of several processes. Default: that of ``a``, then that of
+            ``b``, then the one of ``jax.set_mesh``. Under jit on GPUs it has to be given or set, because JAX
+            does not tell a traced array's devices. Axes which the partition of ``a`` does not name do the
+            same solve side by side.
         matrix_specs: ``PartitionSpec`` of ``a``, or a pair for ``a`` and ``b``. Default: that of the arrays
             where JAX tells it (concrete arrays; under jit, meshes with Explicit axes), else the first mesh
             axis for rows and the second one for columns. A replicated ``a`` with ``mesh=`` is spread
@@ -72,7 +74,9 @@ def potrs(
 
     Raises:
         TypeError, ValueError: arguments that do not fit; the message says what was got and what is needed.
-        NotImplementedError: devices of other processes, or a call from inside a shard_map.
+        NotImplementedError: CPU devices of other processes, or a call from inside a shard_map.
+        RuntimeError: on GPUs, NVIDIA's libraries are missing or too old, or a device could not take part;
+            the same on every device. ``python -m meshsolve.doctor`` looks for the cause.
         NotPositiveDefiniteError, NonFiniteError: the solve failed and ``check`` is true.
     """
     _sharding.refuse_manual_axes(a, b)
@@ -88,7 +92,10 @@ def potrs(
     layout = _sharding.resolve(a, b, mesh, matrix_specs)
     if not pad:
         _refuse_uneven(a, b, layout)
+    layout = _sharding.with_devices(layout)
     _sharding.refuse_unserved_devices(layout.grid.mesh, _native.register_handlers())
+    if layout.grid.on_gpus:
+        _gpus.make_ready(layout.grid)
 
     only_x = not (return_logdet or return_status or check)
     if a.shape[0] == 0 or (b.size == 0 and only_x):

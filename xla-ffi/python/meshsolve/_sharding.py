@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -25,7 +25,9 @@ except ImportError:  # before jax 0.7
 Axes = tuple[str, ...]
 AnyMesh = Mesh | AbstractMesh
 
+#: JAX's name for a kind of devices in `jax.ffi.register_ffi_target`, by the name that the devices have.
 _PLATFORMS = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA"}
+GPU_PLATFORM = "CUDA"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,24 @@ class Grid:
     def spec(self) -> PartitionSpec:
         """How the matrix lies on the mesh."""
         return partition(self.rows, self.columns)
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether the devices are GPUs; False if the mesh does not tell its devices."""
+        return isinstance(self.mesh, Mesh) and platform_of(self.mesh) == GPU_PLATFORM
+
+    @property
+    def device_ids(self) -> np.ndarray:
+        """(devices,) int64: the global ids of the devices, in the order of the mesh."""
+        return np.array([device.id for device in self.mesh.devices.flat], np.int64)
+
+    @property
+    def places(self) -> np.ndarray:
+        """(devices,) int64: for each device in the order of the mesh, group · ranks of a grid + rank."""
+        names = self.mesh.axis_names
+        by_place = self.others + self.rows + self.columns
+        numbered = np.arange(self.mesh.size).reshape([self.mesh.shape[name] for name in by_place])
+        return numbered.transpose([by_place.index(name) for name in names]).ravel()
 
     def size(self, axes: Axes) -> int:
         """Number of devices along these axes together."""
@@ -235,21 +255,50 @@ def refuse_manual_axes(*arrays: Any) -> None:
             )
 
 
+def platform_of(mesh: Mesh) -> str:
+    """The platform of the devices of a mesh, as handlers are registered for it: ``"cpu"``, ``"CUDA"``, …"""
+    name = mesh.devices.flat[0].platform
+    return _PLATFORMS.get(name, name)
+
+
 def refuse_unserved_devices(mesh: AnyMesh, platforms: Iterable[str]) -> None:
-    """Raises NotImplementedError if the devices of a mesh are of other processes or have no handlers."""
-    if not isinstance(mesh, Mesh):
+    """Raises NotImplementedError for devices without handlers, and for CPU devices of several processes."""
+    devices = _with_known_devices(mesh)
+    if devices is None:
         return
+    mesh, platform = devices, platform_of(devices)
+    if platform not in platforms:
+        raise NotImplementedError(
+            f"no solver for devices of platform {mesh.devices.flat[0].platform!r}: "
+            f"this build serves {sorted(platforms)}"
+        )
     foreign = sorted({d.process_index for d in mesh.devices.flat} - {jax.process_index()})
-    if foreign:
+    if foreign and platform != GPU_PLATFORM:
         raise NotImplementedError(
-            f"a mesh over several processes is not supported: got devices of processes {foreign} in "
-            f"process {jax.process_index()}; needed a mesh of jax.local_devices()"
+            "a mesh of CPU devices over several processes is not supported: got devices of processes "
+            f"{foreign} in process {jax.process_index()}; needed a mesh of jax.local_devices(), or GPUs"
         )
-    platform = mesh.devices.flat[0].platform
-    if _PLATFORMS.get(platform) not in platforms:
-        raise NotImplementedError(
-            f"no solver for devices of platform {platform!r}: this build serves {sorted(platforms)}"
+
+
+def with_devices(layout: Layout) -> Layout:
+    """The same layout on a mesh that tells its devices, where they may be GPUs: calls on GPUs name them.
+
+    Raises:
+        ValueError: under jit, on GPUs, JAX does not tell the devices.
+    """
+    mesh = layout.grid.mesh
+    known = _with_known_devices(mesh)
+    if known is not None:
+        # On CPUs a program may stay open for other devices.
+        on_gpus = platform_of(known) == GPU_PLATFORM
+        return replace(layout, grid=replace(layout.grid, mesh=known)) if on_gpus else layout
+    if _PLATFORMS.get(jax.default_backend()) == GPU_PLATFORM:
+        raise ValueError(
+            "which GPUs the mesh is made of is not known here: under jit, JAX tells only the axes "
+            f"{mesh.shape_tuple} of the arrays. Pass mesh= (the jax.sharding.Mesh of the arrays), or set it "
+            "with jax.set_mesh around the call of the jitted function"
         )
+    return layout
 
 
 def _split_specs(matrix_specs: Any) -> tuple[PartitionSpec | None, PartitionSpec | None]:
@@ -282,6 +331,31 @@ def _current_mesh() -> AnyMesh | None:
             return mesh
     mesh = jax.sharding.get_abstract_mesh()
     return None if mesh is None or mesh.empty else mesh
+
+
+def _with_known_devices(mesh: AnyMesh) -> Mesh | None:
+    """The same mesh with its devices: those of the mesh of jax.set_mesh if it is of the same axes."""
+    if isinstance(mesh, Mesh):
+        return mesh
+    known = _mesh_in_context()
+    if known is None or known.shape_tuple != mesh.shape_tuple:
+        return None
+    return Mesh(known.devices, known.axis_names, axis_types=mesh.axis_types)
+
+
+def _mesh_in_context() -> Mesh | None:
+    """The concrete mesh of jax.set_mesh, under jit too, where this version of JAX still knows it there."""
+    mesh = _current_mesh()
+    if isinstance(mesh, Mesh):
+        return mesh
+    try:
+        # jax.sharding.get_mesh refuses to be asked under jit. A program is compiled for one mesh all the
+        # same: JAX raises an error when a jitted function meets another one.
+        from jax._src.mesh import get_concrete_mesh
+    except ImportError:
+        return None
+    mesh = get_concrete_mesh()
+    return mesh if isinstance(mesh, Mesh) and not mesh.empty else None
 
 
 def _with_axis_types_of(traced: AnyMesh | None, mesh: AnyMesh) -> AnyMesh:

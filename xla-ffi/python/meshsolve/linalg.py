@@ -16,7 +16,7 @@ def solve(
     a: Any,
     b: Any,
     *,
-    assume_a: str = "pos",
+    assume_a: str,
     triangle: str | None = None,
     tile: int | None = None,
     mesh: AnyMesh | None = None,
@@ -33,7 +33,8 @@ def solve(
     Args:
         a: (n, n) matrix; float32, float64, complex64 or complex128.
         b: right-hand side, (n,) or (n, k), of the same dtype.
-        assume_a: what is known of ``a``: ``"pos"`` (Hermitian positive definite, the only kind so far).
+        assume_a: what is known of ``a``: ``"pos"`` (Hermitian positive definite), the only kind so far. To be
+            said in every call: a later default for general matrices then changes no program in silence.
         tile: edge of the solver's tiles; None lets the plan choose.
         triangle, mesh, matrix_specs, donate, check, pad: as for `meshsolve.potrs`.
 
@@ -44,7 +45,10 @@ def solve(
         ValueError: another kind of matrix is asked for, or arguments do not fit; see `meshsolve.potrs`.
     """
     if assume_a not in _SUPPORTED:
-        raise ValueError(f"assume_a is not supported: got {assume_a!r}, needed one of {list(_SUPPORTED)}")
+        raise ValueError(
+            f"assume_a is not supported: got {assume_a!r}, needed one of {list(_SUPPORTED)} "
+            '("pos": Hermitian positive definite)'
+        )
     return potrs(
         a,
         b,
