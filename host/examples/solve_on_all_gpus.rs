@@ -112,7 +112,7 @@ fn solve_on_one(rank: u64, ranks: u64, plan: &Plan, system: &System) -> Result<(
     phases.end("context and stream");
 
     let parent = Parent::own("all GPUs", rank, ranks, Members::ThisProcess, &device)?;
-    let group = NcclGroup::split(&parent, &device, 0, rank)?;
+    let group = NcclGroup::split(&parent, &device, 0, rank, &[])?;
     // SAFETY: the group was split on this device, which outlives the communicator.
     let communicator = unsafe { NcclCommunicator::new(group, &device) };
     phases.end("communicator");

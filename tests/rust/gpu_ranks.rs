@@ -33,7 +33,7 @@ fn on_two_gpus<R: Send>(body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Strea
         // SAFETY: as above.
         let device = unsafe { CudaDevice::new(stream.as_inner(), &memory) }.unwrap();
         let parent = Parent::own("two GPUs", rank, RANKS, Members::ThisProcess, &device).unwrap();
-        let group = NcclGroup::split(&parent, &device, 0, rank).unwrap();
+        let group = NcclGroup::split(&parent, &device, 0, rank, &[]).unwrap();
         // SAFETY: split on this device, which outlives the communicator.
         let communicator = unsafe { NcclCommunicator::new(group, &device) };
         let result = body(&communicator, &device, &stream);

@@ -95,7 +95,7 @@ pub fn execute(call: &Call<'_>, site: &CallSite) -> Result<(), Failure> {
     let place = mesh.places[position];
     let ranks = site.routine.ranks() as u64;
     let parent = parent(call, mesh, position, &device)?;
-    let group = NcclGroup::split(&parent, &device, place / ranks, place % ranks)?;
+    let group = NcclGroup::split(&parent, &device, place / ranks, place % ranks, &division(mesh, ranks))?;
     // SAFETY: the group was split on this device just now or in an earlier call.
     let communicator = unsafe { NcclCommunicator::new(group, &device) };
     let solver = CusolverMpSolver::new(&communicator, &device, site.routine.grid())?;
@@ -117,6 +117,12 @@ fn own_operands(call: &Call<'_>, site: &CallSite, device: &CudaDevice<'_>) -> Re
         device.copy_lines(DType::F32, from, words, to, words, words, 1)?;
     }
     Ok(Operands { inputs: operands.inputs, outputs: operands.outputs })
+}
+
+/// How the devices are divided into grids of `ranks`, in the same words on each of them.
+fn division(mesh: &Mesh, ranks: u64) -> Vec<u64> {
+    let ids = mesh.device_ids.iter().map(|id| id.cast_unsigned());
+    std::iter::once(ranks).chain(ids.zip(&mesh.places).flat_map(|(id, &place)| [id, place])).collect()
 }
 
 /// Where this device stands in the mesh.

@@ -110,7 +110,7 @@ impl Parent {
 }
 
 /// Tells one kept group from another.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct GroupKey {
     parent: Handle,
     rank: u64,
@@ -119,6 +119,7 @@ struct GroupKey {
     device: i32,
     color: u64,
     key: u64,
+    division: Box<[u64]>,
 }
 
 /// One device's membership in the ranks of one process grid: a communicator for their data and one for
@@ -138,25 +139,38 @@ impl NcclGroup {
     /// The group of the devices that name the same `color`, with ranks in the order of `key`.
     ///
     /// The first time it is split from `parent`, which is collective over all the parent's devices and
-    /// waits for the work enqueued on this one; later it is looked up.
+    /// waits for the work enqueued on this one; later it is looked up. `division` says how all of them
+    /// are divided, in any form that is the same on each: a device whose own color and key are those of
+    /// an earlier division must still split anew when others' are not.
     ///
     /// # Errors
     /// NCCL failed, or [`crate::ErrorKind::DeadlineExceeded`] if the parent works in the background and
     /// another device does not come.
-    pub fn split(parent: &Parent, device: &CudaDevice<'_>, color: u64, key: u64) -> Result<Arc<Self>> {
-        Self::split_on(parent, device.ordinal(), color, key)
-    }
-
-    /// As [`NcclGroup::split`], on the current device, whose number is `device`.
-    fn split_on(parent: &Parent, device: i32, color: u64, key: u64) -> Result<Arc<Self>> {
+    pub fn split(
+        parent: &Parent,
+        device: &CudaDevice<'_>,
+        color: u64,
+        key: u64,
+        division: &[u64],
+    ) -> Result<Arc<Self>> {
         static KEPT: LazyLock<Mutex<HashMap<GroupKey, Arc<NcclGroup>>>> = LazyLock::new(Mutex::default);
         let Parent { nccl: _, communicator, rank, size, generation } = *parent;
-        let group_key = GroupKey { parent: communicator, rank, size, generation, device, color, key };
+        let ordinal = device.ordinal();
+        let group_key = GroupKey {
+            parent: communicator,
+            rank,
+            size,
+            generation,
+            device: ordinal,
+            color,
+            key,
+            division: division.into(),
+        };
         if let Some(group) = lock(&KEPT).get(&group_key) {
             return Ok(group.clone());
         }
         // Not under the lock: the other devices of this process split at the same time.
-        let group = Arc::new(Self::make(parent, device, color, key)?);
+        let group = Arc::new(Self::make(parent, ordinal, color, key)?);
         lock(&KEPT).insert(group_key, group.clone());
         Ok(group)
     }
@@ -326,8 +340,8 @@ impl Communicator for NcclCommunicator {
     fn split(&self, color: u64, key: u64) -> Result<Box<dyn Communicator>> {
         let NcclGroup { nccl, communicator, rank, size, device, .. } = *self.group;
         let parent = Parent { nccl, communicator, rank, size, generation: 0 };
-        let group = NcclGroup::split_on(&parent, device, color, key)?;
-        Ok(Box::new(Self { group, stream: self.stream }))
+        let group = NcclGroup::make(&parent, device, color, key)?;
+        Ok(Box::new(Self { group: Arc::new(group), stream: self.stream }))
     }
 }
 

@@ -36,7 +36,7 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
     on_each(ranks, |rank, device, stream| {
         let measure = || {
             let parent = Parent::own("benchmark", rank, ranks, Members::ThisProcess, device)?;
-            let group = NcclGroup::split(&parent, device, 0, rank)?;
+            let group = NcclGroup::split(&parent, device, 0, rank, &[])?;
             // SAFETY: the group was split on this device, which outlives the communicator.
             let communicator = unsafe { NcclCommunicator::new(group, device) };
             let bench = Bench { device, stream, communicator: &communicator, clock: &clock, arguments };
