@@ -5,6 +5,7 @@
 
 mod bindings;
 mod environment;
+mod gpu;
 mod process;
 mod ptx;
 mod suite;
@@ -12,7 +13,7 @@ mod wheel;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use environment::{Environment, JAX};
 use process::{Outcome, cargo, root};
@@ -29,7 +30,11 @@ enum Task {
     /// Solve a kernel ridge regression on handwritten digits over four simulated devices
     Demo,
     /// Run every check that this machine can run
-    Test,
+    Test {
+        /// Run the suite for NVIDIA GPUs instead; it is skipped where there is none
+        #[arg(long)]
+        gpu: bool,
+    },
     /// Compile the device kernels to PTX
     Ptx {
         /// Leave the committed PTX alone and fail if it differs from a fresh one
@@ -43,19 +48,30 @@ enum Task {
     /// Build the documentation of the Rust crates
     Doc,
     /// Run the benchmarks that need no GPU
-    Bench,
+    Bench {
+        /// Run a routine's benchmark on NVIDIA GPUs instead, beside what else solves it
+        #[arg(long)]
+        gpu: Option<GpuBench>,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GpuBench {
+    Potrs,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Demo => demo(),
-        Task::Test => suite::run_all(),
+        Task::Test { gpu: false } => suite::run_all(),
+        Task::Test { gpu: true } => gpu::test(),
         Task::Ptx { check: false } => ptx::rebuild(),
         Task::Ptx { check: true } => ptx::check(),
         Task::Bindings => bindings::regenerate(),
         Task::Wheel => wheel::build().map(|wheel| println!("built {}", wheel.display())),
         Task::Doc => doc(),
-        Task::Bench => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
+        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_potrs(),
+        Task::Bench { gpu: None } => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

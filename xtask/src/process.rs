@@ -45,7 +45,7 @@ pub fn output(command: &mut Command) -> Outcome<String> {
 }
 
 /// The command as one would type it, without long scripts.
-fn line(command: &Command) -> String {
+pub fn line(command: &Command) -> String {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let word = |word: &std::ffi::OsStr| {
         let word = word.to_string_lossy();

@@ -104,13 +104,13 @@ enum Verdict {
 
 /// What has been run so far.
 #[derive(Default)]
-struct Suite {
-    results: Vec<(&'static str, Verdict, Duration)>,
+pub struct Suite {
+    results: Vec<(String, Verdict, Duration)>,
 }
 
 impl Suite {
     /// Runs one step. None if it failed.
-    fn step<T>(&mut self, name: &'static str, work: impl FnOnce() -> Outcome<T>) -> Option<T> {
+    pub fn step<T>(&mut self, name: &str, work: impl FnOnce() -> Outcome<T>) -> Option<T> {
         eprintln!("\n=== {name}");
         let start = Instant::now();
         let (verdict, value) = match work() {
@@ -120,17 +120,17 @@ impl Suite {
                 (Verdict::Failed(error), None)
             }
         };
-        self.results.push((name, verdict, start.elapsed()));
+        self.results.push((name.to_owned(), verdict, start.elapsed()));
         value
     }
 
-    fn skip(&mut self, name: &'static str, reason: &str) {
+    fn skip(&mut self, name: &str, reason: &str) {
         eprintln!("\n=== {name}\nskipped: {reason}");
-        self.results.push((name, Verdict::Skipped(reason.to_owned()), Duration::ZERO));
+        self.results.push((name.to_owned(), Verdict::Skipped(reason.to_owned()), Duration::ZERO));
     }
 
     /// Prints one line a step, and fails if any step did.
-    fn finish(self) -> Outcome {
+    pub fn finish(self) -> Outcome {
         println!("\nSummary of {}", root().display());
         for (name, verdict, time) in &self.results {
             let (word, reason) = match verdict {
