@@ -105,6 +105,31 @@ impl MatrixView {
     }
 }
 
+/// Checks the two sides of a conversion and puts its arguments together.
+fn conversion(
+    src: &MatrixView,
+    dst: &MatrixView,
+    column_major: &MatrixView,
+    row_major: &MatrixView,
+    row_map: IndexMap,
+    col_map: IndexMap,
+) -> ConvertArgs {
+    column_major.check("column-major side of a conversion");
+    let MatrixView { dtype, data, leading_dimension, rows, cols } = *row_major;
+    check("row-major side of a conversion", data, dtype.size(), leading_dimension, rows, cols);
+    assert!(row_map.limit <= rows && col_map.limit <= cols, "index maps reach outside the row-major side");
+    ConvertArgs {
+        src: src.data.address(),
+        dst: dst.data.address(),
+        ld_src: src.leading_dimension,
+        ld_dst: dst.leading_dimension,
+        rows: column_major.rows,
+        cols: column_major.cols,
+        row_map,
+        col_map,
+    }
+}
+
 impl dyn Device + '_ {
     /// Column-major `dst` from row-major `src`: `dst(i, j) = src(row_map(i), col_map(j))`, zero where
     /// a map is invalid. `src` and `dst` must not overlap.
@@ -115,30 +140,8 @@ impl dyn Device + '_ {
         row_map: IndexMap,
         col_map: IndexMap,
     ) -> Result<()> {
-        dst.check("destination of a conversion");
-        check(
-            "source of a conversion",
-            src.data,
-            src.dtype.size(),
-            src.leading_dimension,
-            src.rows,
-            src.cols,
-        );
-        assert!(
-            row_map.limit <= src.rows && col_map.limit <= src.cols,
-            "index maps reach outside the source"
-        );
-        let args = ConvertArgs {
-            src: src.data.address(),
-            dst: dst.data.address(),
-            ld_src: src.leading_dimension,
-            ld_dst: dst.leading_dimension,
-            rows: dst.rows,
-            cols: dst.cols,
-            row_map,
-            col_map,
-        };
-        // SAFETY: the checks above keep every access inside the two buffers.
+        let args = conversion(src, dst, dst, src, row_map, col_map);
+        // SAFETY: `conversion` checked that every access stays inside the two buffers.
         unsafe { self.launch(&Operation::ConvertForward(dst.dtype.element_size(), args)) }
     }
 
@@ -151,30 +154,8 @@ impl dyn Device + '_ {
         row_map: IndexMap,
         col_map: IndexMap,
     ) -> Result<()> {
-        src.check("source of a conversion");
-        check(
-            "destination of a conversion",
-            dst.data,
-            dst.dtype.size(),
-            dst.leading_dimension,
-            dst.rows,
-            dst.cols,
-        );
-        assert!(
-            row_map.limit <= dst.rows && col_map.limit <= dst.cols,
-            "index maps reach outside the destination"
-        );
-        let args = ConvertArgs {
-            src: src.data.address(),
-            dst: dst.data.address(),
-            ld_src: src.leading_dimension,
-            ld_dst: dst.leading_dimension,
-            rows: src.rows,
-            cols: src.cols,
-            row_map,
-            col_map,
-        };
-        // SAFETY: the checks above keep every access inside the two buffers.
+        let args = conversion(src, dst, src, dst, row_map, col_map);
+        // SAFETY: `conversion` checked that every access stays inside the two buffers.
         unsafe { self.launch(&Operation::ConvertReverse(src.dtype.element_size(), args)) }
     }
 

@@ -4,6 +4,7 @@
 
 mod kept;
 
+use super::checks::{check_factor, check_system};
 use super::{DistributedMatrix, Solver, Triangle};
 use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
@@ -377,61 +378,6 @@ fn fingerprint(grid: ProcessGrid) -> u64 {
     hasher.finish()
 }
 
-/// Checks one rank's part of a matrix: what would otherwise show as a wrong result, or on another rank.
-fn check(rank: u64, grid: ProcessGrid, name: &str, m: &DistributedMatrix) -> Result<()> {
-    let at = grid.coordinate(rank);
-    let spread = (m.rows.procs(), m.cols.procs());
-    let (rows, cols) = (m.rows.count(at.row), m.cols.count(at.col));
-    let elements = if rows * cols == 0 { 0 } else { (cols - 1) * m.leading_dimension + rows };
-    let bytes = elements * m.dtype.size();
-    let problem = if m.grid != grid {
-        let (p, q) = (m.grid.rows(), m.grid.cols());
-        format!("its grid is {p} × {q}, the solver's {} × {}", grid.rows(), grid.cols())
-    } else if spread != (grid.rows(), grid.cols()) {
-        let (p, q) = spread;
-        format!("it lies over {p} × {q} processes, its grid is {} × {}", grid.rows(), grid.cols())
-    } else if m.leading_dimension < rows.max(1) {
-        format!("its leading dimension is {}, needed {}", m.leading_dimension, rows.max(1))
-    } else if m.data.bytes() < bytes {
-        format!("its buffer has {} bytes, needed {bytes}", m.data.bytes())
-    } else {
-        return Ok(());
-    };
-    Err(Error::internal(format!("matrix {name} on rank {rank}: {problem}")))
-}
-
-/// Checks a matrix that is to be factored: square, in square tiles.
-fn check_factor(rank: u64, grid: ProcessGrid, a: &DistributedMatrix) -> Result<()> {
-    check(rank, grid, "A", a)?;
-    let (rows, cols) = (a.rows, a.cols);
-    let problem = if rows.extent() != cols.extent() {
-        format!("it is {} × {}, needed square", rows.extent(), cols.extent())
-    } else if rows.tile() != cols.tile() {
-        format!("its tiles are {} × {}, cuSOLVERMp needs square ones", rows.tile(), cols.tile())
-    } else {
-        return Ok(());
-    };
-    Err(Error::internal(format!("matrix A on rank {rank}: {problem}")))
-}
-
-/// Checks a matrix and right-hand sides that fit it.
-fn check_system(rank: u64, grid: ProcessGrid, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<()> {
-    check_factor(rank, grid, a)?;
-    check(rank, grid, "B", b)?;
-    if (b.rows.extent(), b.rows.tile(), b.dtype) == (a.rows.extent(), a.rows.tile(), a.dtype) {
-        return Ok(());
-    }
-    Err(Error::internal(format!(
-        "matrix B on rank {rank} has {} rows of {:?} in tiles of {}, needed {} of {:?} in tiles of {} as in A",
-        b.rows.extent(),
-        b.dtype,
-        b.rows.tile(),
-        a.rows.extent(),
-        a.dtype,
-        a.rows.tile()
-    )))
-}
-
 fn data_type(dtype: DType) -> Result<cudaDataType_t> {
     match dtype {
         DType::F32 => Ok(cudaDataType_t::CUDA_R_32F),
@@ -457,67 +403,4 @@ fn int(value: u64) -> Result<i64> {
 
 fn lock(kept: &'static Mutex<Kept>) -> MutexGuard<'static, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::layout::BlockCyclic;
-
-    /// The part of rank 1 of a 1 × 2 grid, of a matrix of f64, in a buffer that just holds it.
-    fn matrix(rows: u64, cols: u64, row_tile: u64, col_tile: u64) -> (ProcessGrid, DistributedMatrix) {
-        let grid = ProcessGrid::new(1, 2);
-        let [rows, cols] = [(rows, row_tile, 1), (cols, col_tile, 2)]
-            .map(|(n, tile, procs)| BlockCyclic::new(n, tile, procs));
-        let leading_dimension = rows.count(0).max(1);
-        let bytes = leading_dimension * cols.count(1) * 8;
-        // SAFETY: never accessed, only measured.
-        let data = unsafe { Buffer::from_raw(std::ptr::null_mut(), bytes) };
-        (grid, DistributedMatrix { dtype: DType::F64, grid, rows, cols, leading_dimension, data })
-    }
-
-    fn refusal(outcome: Result<()>, parts: &[&str]) {
-        let message = outcome.expect_err("to be refused").to_string();
-        for part in parts {
-            assert!(message.contains(part), "{part} is not in: {message}");
-        }
-    }
-
-    #[test]
-    fn what_fits_is_accepted() {
-        let (grid, a) = matrix(10, 10, 4, 4);
-        for columns in [0, 1, 7] {
-            let (_, b) = matrix(10, columns, 4, 3);
-            assert_eq!(check_system(1, grid, &a, &b), Ok(()));
-        }
-    }
-
-    #[test]
-    fn what_the_library_would_get_wrong_is_refused() {
-        let (grid, a) = matrix(10, 10, 4, 4);
-        let (_, wide) = matrix(10, 11, 4, 4);
-        refusal(check_factor(1, grid, &wide), &["A on rank 1", "10 × 11", "square"]);
-        let (_, oblong) = matrix(10, 10, 4, 5);
-        refusal(check_factor(1, grid, &oblong), &["4 × 5", "square"]);
-        let (_, other_tile) = matrix(10, 3, 5, 3);
-        refusal(check_system(1, grid, &a, &other_tile), &["B on rank 1", "tiles of 5", "tiles of 4"]);
-        let (_, longer) = matrix(11, 3, 4, 3);
-        refusal(check_system(1, grid, &a, &longer), &["11 rows", "needed 10"]);
-        let single = DistributedMatrix { dtype: DType::F32, ..matrix(10, 3, 4, 3).1 };
-        refusal(check_system(1, grid, &a, &single), &["F32", "F64"]);
-    }
-
-    #[test]
-    fn a_buffer_too_short_is_refused() {
-        // Rank 1 of 1 × 2 owns columns 4…7: 4 columns of 10 rows.
-        let (grid, a) = matrix(10, 10, 4, 4);
-        let short = DistributedMatrix { data: a.data.slice(0, 319), ..a };
-        refusal(check_factor(1, grid, &short), &["319 bytes", "needed 320"]);
-        refusal(
-            check_factor(1, grid, &DistributedMatrix { leading_dimension: 9, ..a }),
-            &["is 9, needed 10"],
-        );
-        let elsewhere = DistributedMatrix { grid: ProcessGrid::new(2, 1), ..a };
-        refusal(check_factor(1, grid, &elsewhere), &["2 × 1", "1 × 2"]);
-    }
 }

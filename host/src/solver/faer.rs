@@ -1,6 +1,6 @@
 //! The development solver: one rank solves for all, with the faer library.
 
-use super::{DistributedMatrix, Solver, Triangle};
+use super::{DistributedMatrix, Solver, Triangle, checks};
 use crate::communicator::{Communicator, Message};
 use crate::device::Buffer;
 use crate::layout::{BlockCyclic, LocalElement};
@@ -161,47 +161,25 @@ impl<'c> FaerSolver<'c> {
     }
 
     /// Checks what would otherwise show as a wrong result or on another rank.
-    fn check(&self, name: &str, m: &DistributedMatrix) -> Result<()> {
-        let rank = self.communicator.rank();
-        let at = m.grid.coordinate(rank);
-        let (rows, cols) = (m.rows.count(at.row), m.cols.count(at.col));
-        let bytes =
-            if rows * cols == 0 { 0 } else { (cols - 1) * m.leading_dimension + rows } * m.dtype.size();
-        let problem = if m.grid.size() != self.communicator.size() {
-            format!("its grid has {} processes, needed {}", m.grid.size(), self.communicator.size())
-        } else if (m.rows.procs(), m.cols.procs()) != (m.grid.rows(), m.grid.cols()) {
-            let (p, q) = (m.rows.procs(), m.cols.procs());
-            format!("it lies over {p} × {q} processes, its grid is {} × {}", m.grid.rows(), m.grid.cols())
-        } else if m.leading_dimension < rows.max(1) {
-            format!("its leading dimension is {}, needed {}", m.leading_dimension, rows.max(1))
-        } else if m.data.bytes() < bytes {
-            format!("its buffer has {} bytes, needed {bytes}", m.data.bytes())
-        } else {
-            return Ok(());
-        };
-        Err(Error::internal(format!("matrix {name} on rank {rank}: {problem}")))
-    }
-
     fn check_factor(&self, a: &DistributedMatrix) -> Result<()> {
-        self.check("A", a)?;
-        if a.rows.extent() == a.cols.extent() {
-            return Ok(());
-        }
-        Err(Error::internal(format!("matrix A is {} × {}, needed square", a.rows.extent(), a.cols.extent())))
+        self.check_size(a)?;
+        checks::check_factor(self.communicator.rank(), a.grid, a)
     }
 
     fn check_system(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<()> {
-        self.check_factor(a)?;
-        self.check("B", b)?;
-        if (b.rows.extent(), b.dtype) == (a.rows.extent(), a.dtype) {
+        self.check_size(a)?;
+        checks::check_system(self.communicator.rank(), a.grid, a, b)
+    }
+
+    /// Whether the matrix lies on as many processes as talk here.
+    fn check_size(&self, m: &DistributedMatrix) -> Result<()> {
+        let (grid, group) = (m.grid.size(), self.communicator.size());
+        if grid == group {
             return Ok(());
         }
+        let rank = self.communicator.rank();
         Err(Error::internal(format!(
-            "matrix B has {} rows of {:?}, needed {} of {:?} as in A",
-            b.rows.extent(),
-            b.dtype,
-            a.rows.extent(),
-            a.dtype
+            "matrix A on rank {rank}: its grid has {grid} processes, needed {group}"
         )))
     }
 }

@@ -1,5 +1,6 @@
 //! The seam towards the library that does the mathematics.
 
+mod checks;
 #[cfg(feature = "cuda")]
 pub mod cusolvermp;
 mod faer;
