@@ -96,7 +96,7 @@ def test_the_solver_works_in_the_memory_of_a_donated_matrix():
     a, b = put(A, mesh, "x", "y"), put(B, mesh)
     before = pointers(a)
     layout = _sharding.resolve(a, b, None, None)
-    problem = _potrs._Problem(a, b, "f64", ALIASED, None, False, layout)
+    problem = _potrs._Problem(a, b, "f64", ALIASED, None, False, layout, keep_a=False)
     call = _call.Call(problem.request(), layout, x_spec=P(), consume=True)
     solution, work = jax.jit(functools.partial(_call._solve, call), donate_argnums=0)(a, b)
     check_solution(A, solution.x, B)

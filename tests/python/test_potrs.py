@@ -124,12 +124,14 @@ def test_results_asked_for_come_in_order():
 def test_plan_tells_tile_memory_and_layout():
     mesh = make_mesh(2, 2)
     a, b = positive_definite(N, np.float64), right_hand_side(N, 3, np.float64)
-    plan = meshsolve.plan(put(a, mesh, "x", "y"), put(b, mesh), DIVIDING)
+    plan = meshsolve.plan(put(a, mesh, "x", "y"), put(b, mesh), DIVIDING, donate=True)
     assert (plan.tile, plan.ranks) == (DIVIDING, 4)
     shard_bytes = (N // 2) ** 2 * 8
     assert plan.inputs[0].nbytes == shard_bytes
     work = next(output for output in plan.outputs if output.name == "work")
     assert work.alias == 0  # the tile divides the shard, so no second matrix
+    kept = meshsolve.plan(put(a, mesh, "x", "y"), put(b, mesh), DIVIDING)
+    assert [output.alias for output in kept.outputs if output.name == "work"] == [None]
     assert plan.bytes_per_device >= shard_bytes + plan.scratch_bytes
     assert f"n = {N}" in plan.explain()
     assert f"tile {DIVIDING}" in plan.explain()

@@ -143,7 +143,14 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
             RankOperands { inputs, outputs }
         })
         .collect();
+    let given: Vec<Vec<u8>> = memories.iter().map(|(inputs, _)| inputs[0].bytes().to_vec()).collect();
     simulate::run(&plan, operands).unwrap();
+    if request.contains("\"keep_a\":true") {
+        assert!(
+            memories.iter().zip(&given).all(|((inputs, _), given)| inputs[0].bytes() == given),
+            "A changed"
+        );
+    }
 
     let mut x: Dense = vec![vec![[f64::NAN; 2]; k]; n];
     let mut statuses = Vec::new();
@@ -168,10 +175,11 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
 fn request(ty: Type, n: usize, k: usize, grid: [u64; 2], tile: u64, rows: &str, triangle: &str) -> String {
     format!(
         r#"{{"routine":"potrs","dtype":"{}","n":{n},"nrhs":{k},"grid":[{},{}],"tile":{tile},
-            "b":{{"rows":"{rows}","cols":"replicated"}},"triangle":{triangle},"log_det":true}}"#,
+            "b":{{"rows":"{rows}","cols":"replicated"}},"triangle":{triangle},"log_det":true,"keep_a":{}}}"#,
         ty.name(),
         grid[0],
-        grid[1]
+        grid[1],
+        rows == "sharded"
     )
 }
 

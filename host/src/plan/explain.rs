@@ -15,10 +15,10 @@ fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
 }
 
 /// Stages of a matrix on its way to the solver.
-pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan) {
+pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan, in_place: bool) {
     let [rows, cols] = plan.caller_shape();
     let [solver_rows, solver_cols] = plan.solver_shape();
-    let how = if plan.in_place() { "in place if donated" } else { "out of place" };
+    let how = if in_place { "in place" } else { "out of place" };
     let (all, busiest) = total(plan, |rank| plan.forward_traffic(rank));
     let _ = writeln!(
         text,

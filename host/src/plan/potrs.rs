@@ -45,7 +45,10 @@ impl PotrsPlan {
         let inputs =
             vec![spec("a", request.dtype, a.caller_shape()), spec("b", request.dtype, b.caller_shape())];
         let mut outputs = vec![
-            OperandSpec { alias: a.in_place().then_some(0), ..spec("work", request.dtype, a.solver_shape()) },
+            OperandSpec {
+                alias: (a.in_place() && !request.keep_a).then_some(0),
+                ..spec("work", request.dtype, a.solver_shape())
+            },
             spec("b_work", request.dtype, b.solver_shape()),
             spec("x", request.dtype, b.caller_shape()),
         ];
@@ -122,8 +125,9 @@ impl PotrsPlan {
             r.grid[1],
             self.tile
         );
-        explain::forward(&mut text, "A", &self.a);
-        explain::forward(&mut text, "B", &self.b);
+        let shares = self.outputs[0].alias.is_some();
+        explain::forward(&mut text, "A", &self.a, shares);
+        explain::forward(&mut text, "B", &self.b, false);
         explain::reverse(&mut text, "X", &self.b);
         explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes());
         text

@@ -44,6 +44,10 @@ pub struct PotrsRequest {
     pub triangle: Option<Triangle>,
     /// Whether ln det A is wanted.
     pub log_det: bool,
+    /// Whether the caller needs A afterwards. Then the work matrix has memory of its own, and the
+    /// conversion goes there directly; otherwise it shares A's where the tile allows it.
+    #[serde(default)]
+    pub keep_a: bool,
 }
 
 /// Orders above this would overflow 64-bit byte counts somewhere.

@@ -67,7 +67,7 @@ impl Rank<'_> {
         self.collect(plan, &view, caller)
     }
 
-    /// One round along an axis: packs and sends one transfer, receives and unpacks another.
+    /// One round along an axis: sends one transfer, packed if need be, receives and unpacks another.
     fn exchange(
         &self,
         plan: &MatrixPlan,
@@ -85,8 +85,16 @@ impl Rank<'_> {
         let mut sends = None;
         let mut receives = None;
         if let Some(t) = send {
-            let data = packed(t, 0);
-            self.copy(axis, view, t.source, t.len, data, Direction::Pack)?;
+            let data = match axis {
+                // Whole columns are contiguous already. What is received goes to scratch first, so it
+                // may end where these stand.
+                Axis::Cols => view.data.slice(t.source * across * size, t.len * across * size),
+                Axis::Rows => {
+                    let data = packed(t, 0);
+                    self.copy(axis, view, t.source, t.len, data, Direction::Pack)?;
+                    data
+                }
+            };
             sends = Some(Message { peer: plan.rank_at(axis, rank, t.to), data });
         }
         if let Some(t) = receive {

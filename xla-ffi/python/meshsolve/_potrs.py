@@ -108,7 +108,9 @@ def potrs(
             # The matrix is to be factored all the same: done with one right-hand side of zeros.
             rhs = jnp.zeros(a.shape[:1], b.dtype)
             layout = Layout(layout.grid, b_spec=None, b_rows=False, b_columns=False)
-        problem = _Problem(a, rhs, dtype, tile, triangle, return_logdet, layout)
+        # Inside jit only XLA knows whether the matrix lives on; it copies it if so.
+        keep_a = not (donate or traced)
+        problem = _Problem(a, rhs, dtype, tile, triangle, return_logdet, layout, keep_a)
         solution = _solve(problem, donate and not traced)
         if not b.size:
             solution = solution._replace(x=_empty_solution(b).x)
@@ -133,20 +135,22 @@ def plan(
     matrix_specs: MatrixSpecs = None,
     *,
     return_logdet: bool = False,
+    donate: bool = False,
     triangle: str | None = None,
 ) -> _native.Plan:
     """The plan that `potrs` follows for these arguments, without running it.
 
     Args:
         a, b: arrays, or `jax.ShapeDtypeStruct` with a sharding: only shape, dtype and sharding are read.
-        T_A, mesh, matrix_specs, return_logdet, triangle: as for `potrs`.
+        T_A, mesh, matrix_specs, return_logdet, donate, triangle: as for `potrs`.
 
     Returns:
         The plan: its tile, its memory per device in bytes, and ``explain()``.
     """
     dtype = check_operands(a, b)
     layout = _sharding.resolve(a, b, mesh, matrix_specs)
-    problem = _Problem(a, b, dtype, check_tile(T_A), check_triangle(triangle), return_logdet, layout)
+    triangle = check_triangle(triangle)
+    problem = _Problem(a, b, dtype, check_tile(T_A), triangle, return_logdet, layout, not donate)
     return _native.plan(problem.request())
 
 
@@ -161,6 +165,7 @@ class _Problem:
     triangle: str | None
     log_det: bool
     layout: Layout
+    keep_a: bool
 
     def request(self) -> str:
         """The question to the planner. Keys in a fixed order: the text is part of cache keys."""
@@ -176,6 +181,7 @@ class _Problem:
                 "b": {"rows": role[self.layout.b_rows], "cols": role[self.layout.b_columns]},
                 "triangle": self.triangle,
                 "log_det": self.log_det,
+                "keep_a": self.keep_a,
             }
         )
 
