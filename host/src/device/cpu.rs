@@ -129,6 +129,8 @@ fn pieces(extent: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
     (0..extent.div_ceil(EDGE)).map(move |k| k * EDGE..(k * EDGE + EDGE).min(extent))
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn convert_forward<T: Pod>(args: &ConvertArgs) {
     let (src, dst) = (pointer::<T>(args.src), pointer::<T>(args.dst));
     for cols in pieces(args.cols) {
@@ -150,6 +152,8 @@ unsafe fn convert_forward<T: Pod>(args: &ConvertArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn convert_reverse<T: Pod>(args: &ConvertArgs) {
     let (src, dst) = (pointer::<T>(args.src), pointer::<T>(args.dst));
     for cols in pieces(args.cols) {
@@ -166,6 +170,8 @@ unsafe fn convert_reverse<T: Pod>(args: &ConvertArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn transpose_blocks<T: Pod>(args: &InPlaceArgs) {
     let buf = pointer::<T>(args.buf);
     let ld = args.q * args.g;
@@ -189,11 +195,15 @@ fn source_segment(args: &InPlaceArgs, hole: u64) -> u64 {
     (a * args.g + i) * args.q + b
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn copy_segment<T: Pod>(args: &InPlaceArgs, from: *const T, to: *mut T) {
     // SAFETY: both segments lie within the buffers and do not overlap, as the callers see to.
     unsafe { std::ptr::copy_nonoverlapping(from, to, at(args.g)) };
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn save_cut_segments<T: Pod>(args: &InPlaceArgs) {
     let (buf, scratch) = (pointer::<T>(args.buf), pointer::<T>(args.scratch));
     for k in 0..args.cuts() {
@@ -202,6 +212,8 @@ unsafe fn save_cut_segments<T: Pod>(args: &InPlaceArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn move_chains<T: Pod>(args: &InPlaceArgs) {
     let (buf, scratch) = (pointer::<T>(args.buf), pointer::<T>(args.scratch));
     for k in 0..args.cuts() {
@@ -222,6 +234,8 @@ unsafe fn move_chains<T: Pod>(args: &InPlaceArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn move_cycles<T: Pod>(args: &InPlaceArgs) {
     let buf = pointer::<T>(args.buf);
     for start in 0..args.segments() {
@@ -259,6 +273,8 @@ fn leads_cycle(args: &InPlaceArgs, start: u64) -> bool {
     source_segment(args, start) != start
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn copy_lines<T: Pod>(args: &CopyLinesArgs) {
     let (src, dst) = (pointer::<T>(args.src), pointer::<T>(args.dst));
     for line in 0..args.lines {
@@ -273,6 +289,8 @@ unsafe fn copy_lines<T: Pod>(args: &CopyLinesArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn permute_slots<T: Pod>(args: &PermuteSlotsArgs) {
     let buf = pointer::<T>(args.buf);
     // SAFETY: the tables hold `n_cycles + 1` starts, and as many slots as the last start says.
@@ -301,6 +319,9 @@ unsafe fn permute_slots<T: Pod>(args: &PermuteSlotsArgs) {
 }
 
 /// Whether a guarded kernel has to act.
+///
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn guarded(guard: u64) -> bool {
     // SAFETY: a guard that is not null points to a word.
     guard == 0 || unsafe { *pointer::<i32>(guard) } != 0
@@ -311,6 +332,8 @@ fn element<T: Pod>(bits: [u64; 2]) -> T {
     bytemuck::pod_read_unaligned(&bytemuck::bytes_of(&bits)[..size_of::<T>()])
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn set_identity<T: Pod>(args: &SetIdentityArgs) {
     // SAFETY: by the contract of `launch`.
     if !unsafe { guarded(args.guard) } {
@@ -329,6 +352,8 @@ unsafe fn set_identity<T: Pod>(args: &SetIdentityArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn fill<T: Pod>(args: &FillArgs) {
     // SAFETY: by the contract of `launch`.
     unsafe {
@@ -353,6 +378,8 @@ impl Finite for f64 {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn find_non_finite<R: Finite>(args: &FindNonFiniteArgs) {
     let buf = pointer::<R>(args.buf);
     let parts = u64::from(args.parts);
@@ -378,6 +405,8 @@ unsafe fn find_non_finite<R: Finite>(args: &FindNonFiniteArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn sum_diagonal_logs(real: RealType, args: &DiagLogSumArgs) {
     let diagonal = |i: u64| {
         let global = args.row_map.map(i).filter(|&g| g < args.n)?;
@@ -398,6 +427,8 @@ unsafe fn sum_diagonal_logs(real: RealType, args: &DiagLogSumArgs) {
     unsafe { *pointer::<f64>(args.out) = sum };
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the operation")]
 unsafe fn scale_to(real: RealType, args: &ScaleToArgs) {
     // SAFETY: source and destination are one number each.
@@ -410,6 +441,8 @@ unsafe fn scale_to(real: RealType, args: &ScaleToArgs) {
     }
 }
 
+/// # Safety
+/// As for [`Device::launch`].
 unsafe fn combine_status(args: &CombineStatusArgs) {
     let mut status = 0;
     for word in 0..at(args.count) {

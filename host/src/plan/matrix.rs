@@ -51,6 +51,7 @@ pub struct MatrixPlan {
     rows: Dimension,
     cols: Dimension,
     phases: [(Axis, Phase); 4],
+    unit_bytes: u64,
 }
 
 /// A piece of a replicated result that a rank hands to another: some of its columns.
@@ -78,7 +79,10 @@ impl MatrixPlan {
             (Axis::Cols, Phase::dealing(&cols)),
             (Axis::Rows, Phase::dealing(&rows)),
         ];
-        Self { dtype, grid, rows, cols, phases }
+        let mut plan = Self { dtype, grid, rows, cols, phases, unit_bytes: 0 };
+        // Once, because every round of a call asks for it.
+        plan.unit_bytes = plan.largest_unit_bytes();
+        plan
     }
 
     /// Element type.
@@ -128,6 +132,10 @@ impl MatrixPlan {
 
     /// Bytes of the largest piece that is in flight at one time.
     pub fn unit_bytes(&self) -> u64 {
+        self.unit_bytes
+    }
+
+    fn largest_unit_bytes(&self) -> u64 {
         let moved = self.phases.iter().map(|(axis, phase)| phase.longest() * self.across(*axis));
         let collected = if self.peers(0).len() > 1 { self.cols.tile() * self.rows.capacity() } else { 0 };
         moved.chain([collected]).max().unwrap_or(0) * self.dtype.size()

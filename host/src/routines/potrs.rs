@@ -51,6 +51,7 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let triangle = plan.triangle();
 
     let scratch = solver.cholesky_scratch(triangle, &matrix, &rhs).and_then(|bytes| {
+        let bytes = bytes.next_multiple_of(16);
         let moving = plan.moving_bytes();
         let all = Scratch::new(device, moving + STATUS_BYTES + bytes)?;
         Ok((all, moving, bytes))
@@ -58,9 +59,11 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     communicator
         .agree(Ballot { fingerprint, verdict: scratch.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, moving, workspace_bytes) = scratch?;
-    let status = Status::new(scratch.buffer().slice(moving, STATUS_BYTES));
-    let workspace = scratch.buffer().slice(moving + STATUS_BYTES, workspace_bytes);
-    let rank = Rank { device, communicator, scratch: scratch.buffer().slice(0, moving) };
+    // The solver's workspace comes first, with the full alignment of the allocation.
+    let workspace = scratch.buffer().slice(0, workspace_bytes);
+    let status = Status::new(scratch.buffer().slice(workspace_bytes, STATUS_BYTES));
+    let moving = scratch.buffer().slice(workspace_bytes + STATUS_BYTES, moving);
+    let rank = Rank { device, communicator, scratch: moving };
 
     rank.forward(plan.a(), a, work)?;
     rank.forward(plan.b(), b, b_work)?;
