@@ -47,7 +47,7 @@ impl Mapped {
                 let start = col(t * wide);
                 let mut whole = start % u64::from(wide) == 0;
                 for k in 1..wide {
-                    whole &= col(t * wide + k) == start + u64::from(k);
+                    whole &= col(t * wide + k) == start.wrapping_add(k.into());
                 }
                 self.start_of.write(t, if whole { start } else { INVALID });
             }

@@ -44,11 +44,12 @@ fn fill(memory: &mut DeviceBuffer<u8>) -> Result<(), Failure> {
         (state >> 24) as u8
     };
     let bytes: Vec<u8> = (0..PERIOD.min(memory.len())).map(next).collect();
-    for start in (0..memory.len()).step_by(PERIOD) {
+    memory.index(0..bytes.len()).copy_from(&bytes)?;
+    for start in (PERIOD..memory.len()).step_by(PERIOD) {
         let end = memory.len().min(start + PERIOD);
-        memory.index(start..end).copy_from(&bytes[..end - start])?;
+        memory.index(start..end).copy_from(&memory.index(0..end - start))?;
     }
-    // No stream waits for uploads.
+    // No stream waits for these copies.
     Ok(CurrentContext::synchronize()?)
 }
 
