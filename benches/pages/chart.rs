@@ -29,8 +29,8 @@ pub enum Scale {
     Binary,
     /// Times in seconds, tens equally far apart.
     Seconds,
-    /// As they are.
-    Linear,
+    /// Ratios as they are, always with 1 in view.
+    Ratio,
 }
 
 impl Scale {
@@ -38,7 +38,7 @@ impl Scale {
         match self {
             Self::Binary => value.log2(),
             Self::Seconds => value.log10(),
-            Self::Linear => value,
+            Self::Ratio => value,
         }
     }
 
@@ -46,14 +46,16 @@ impl Scale {
         match self {
             Self::Binary => place.exp2(),
             Self::Seconds => 10_f64.powf(place),
-            Self::Linear => place,
+            Self::Ratio => place,
         }
     }
 
     /// The axis for values that must all be inside.
     fn axis(self, values: impl Iterator<Item = f64> + Clone) -> Labelled {
-        let least = self.place(values.clone().fold(f64::INFINITY, f64::min));
-        let most = self.place(values.fold(f64::NEG_INFINITY, f64::max));
+        let in_view = matches!(self, Self::Ratio).then_some(1.0);
+        let places = values.chain(in_view).map(|value| self.place(value));
+        let least = places.clone().fold(f64::INFINITY, f64::min);
+        let most = places.fold(f64::NEG_INFINITY, f64::max);
         let margin = 0.06 * (most - least).max(0.1);
         let range = least - margin..most + margin;
         let whole = range.start.floor() as i32..=range.end.ceil() as i32;
@@ -63,7 +65,7 @@ impl Scale {
                 let steps = |k: i32| [1.0, 2.0, 5.0].map(|step: f64| f64::from(k) + step.log10());
                 whole.flat_map(steps).collect()
             }
-            Self::Linear => {
+            Self::Ratio => {
                 let step = (range.end - range.start) / 5.0;
                 let power = 10_f64.powf(step.log10().floor());
                 let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|&s| s >= step);
@@ -84,7 +86,7 @@ impl Scale {
             Self::Seconds if value < 0.9995e-3 => format!("{:.0} µs", 1e6 * value),
             Self::Seconds if value < 0.9995 => format!("{:.0} ms", 1e3 * value),
             Self::Seconds => format!("{value:.0} s"),
-            Self::Linear => format!("{value:.2}"),
+            Self::Ratio => format!("{value:.2}"),
         }
     }
 }
@@ -133,6 +135,7 @@ pub fn lines(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> Outcome<Stri
         let x_axis = x.scale.axis(points().map(|p| p.0));
         let y_axis = y.scale.axis(points().map(|p| p.1));
         let mut chart = ChartBuilder::on(area)
+            .margin_left(14)
             .margin_right(20)
             .x_label_area_size(46)
             .y_label_area_size(70)
@@ -179,6 +182,7 @@ pub fn bars(title: &str, value: &str, names: &[&str], bars: &[Bars]) -> Outcome<
             labels: (0..bars.len()).map(|k| k as f64 + 0.5).collect(),
         };
         let mut chart = ChartBuilder::on(area)
+            .margin_left(14)
             .margin_right(20)
             .x_label_area_size(46)
             .y_label_area_size(210)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 const ORDER: Axis = Axis { name: "order n of the matrix", scale: Scale::Binary };
 const TIME: Axis = Axis { name: "time of a solve", scale: Scale::Seconds };
-const RATIO: Axis = Axis { name: "time ÷ cuSOLVERMp's", scale: Scale::Linear };
+const RATIO: Axis = Axis { name: "time ÷ cuSOLVERMp's", scale: Scale::Ratio };
 
 /// The reference that a solve is measured by.
 const BARE: &str = "cusolvermp-alone";

@@ -61,7 +61,8 @@ fn plan(procs: u64, tile: u64) -> MatrixPlan {
 
 /// What one phase moves.
 struct PhaseCost {
-    rounds: usize,
+    /// Rounds in which something is sent.
+    rounds: u32,
     /// Bytes that all devices send.
     all: u64,
     /// Bytes through the busiest device's link, in its busier direction.
@@ -76,10 +77,12 @@ impl PhaseCost {
     /// `bytes`: of the other dimension, for each element along the phase's own.
     fn of(phase: &Phase, procs: u64, bytes: u64) -> Self {
         let mut between = std::collections::BTreeMap::new();
-        let mut longest = 0;
-        for round in phase.rounds() {
-            longest += round.iter().map(|t| t.len).max().unwrap_or(0) * bytes;
-            for t in round {
+        let (mut rounds, mut longest) = (0, 0);
+        for transfers in phase.rounds() {
+            let Some(most) = transfers.iter().map(|t| t.len).max() else { continue };
+            rounds += 1;
+            longest += most * bytes;
+            for t in transfers {
                 *between.entry((t.from, t.to)).or_insert(0) += t.len * bytes;
             }
         }
@@ -88,7 +91,7 @@ impl PhaseCost {
         };
         let busier = |p| through(|pair| pair.0, p).max(through(|pair| pair.1, p));
         Self {
-            rounds: phase.rounds().len(),
+            rounds,
             // Every line of devices along the phase does the same.
             all: between.values().sum::<u64>() * procs,
             busiest: (0..procs).map(busier).max().unwrap_or(0),
@@ -123,7 +126,7 @@ impl Case {
             return 0.0;
         }
         let local = 2 * (2 * cost.busiest + self.plan.solver_bytes());
-        cost.rounds as f64 * LATENCY + cost.longest as f64 / link + local as f64 / MEMORY
+        f64::from(cost.rounds) * LATENCY + cost.longest as f64 / link + local as f64 / MEMORY
     }
 
     fn name(&self) -> [String; 2] {
@@ -168,7 +171,7 @@ fn totals(cases: &[Case]) -> String {
             row.push(format!("{} → {}", case.plan.rows().held(), case.plan.rows().capacity()));
             row.push(bytes(case.plan.solver_bytes() as f64));
             row.push(bytes(case.plan.scratch_bytes() as f64));
-            row.push(costs.iter().map(|c| c.rounds).sum::<usize>().to_string());
+            row.push(costs.iter().map(|c| c.rounds).sum::<u32>().to_string());
             row.push(bytes(costs.iter().map(|c| c.all).sum::<u64>() as f64 / case.devices()));
             row.push(bytes(costs.iter().map(|c| c.busiest).sum::<u64>() as f64));
             for (_, link) in LINKS {
