@@ -237,7 +237,10 @@ pub fn planning() -> String {
             row
         })
         .collect();
-    table(&["grid", "T", "making the plan", "traffic of every rank"], &rows)
+    let times = table(&["grid", "T", "making the plan", "traffic of every rank"], &rows);
+    let caution =
+        if cfg!(debug_assertions) { "\nTaken from a debug build; a release build is faster.\n" } else { "" };
+    times + caution
 }
 
 fn median_milliseconds<R>(work: impl Fn() -> R) -> String {
