@@ -18,7 +18,7 @@ pub(crate) const TILE_VECTORS: u32 = 4;
 pub(crate) const COPIED: u64 = 4;
 
 /// Elements of a segment that a thread of `move_segments` moves.
-pub(crate) const PER_LINE: u32 = 2;
+pub(crate) const PER_LINE: u32 = 4;
 
 /// Columns that a block of [`THREADS`] rows visits in the kernels that look at global indices.
 pub(crate) const STRIP_COLS: u32 = 32;

@@ -1,12 +1,9 @@
 //! Moving along a chain of places: each takes what the next one holds.
 
-/// Places that are read before the first of them is written.
-pub(crate) const HOPS: usize = 4;
-
 /// Fills the place `hole` from its source, which leaves the next hole, and so on until `source_of` has
-/// none; returns the last hole. Several reads are under way at a time.
+/// none; returns the last hole. `HOPS` places are read before the first of them is written.
 #[inline(always)]
-pub(crate) fn move_along<P: Copy, V: Copy>(
+pub(crate) fn move_along<const HOPS: usize, P: Copy, V: Copy>(
     mut hole: P,
     mut source_of: impl FnMut(P) -> Option<P>,
     load: impl Fn(P) -> V,

@@ -9,6 +9,10 @@ use crate::launch::{PER_LINE, segment_group, swap_edge, swaps, tile_bytes};
 use cuda_std::shared::SharedMem;
 use cuda_std::thread::*;
 
+/// Segments of a chain under way at a time. Of the ways to have so many bytes under way, two segments with
+/// [`PER_LINE`] elements of each measured best on an H200.
+const HOPS: usize = 2;
+
 /// Transposes each g × g block: tile (u, v) and tile (v, u) of the block change places, transposed.
 /// `EDGE` must be [`swap_edge`].
 #[inline(always)]
@@ -156,7 +160,7 @@ unsafe fn move_chain<T: Carrier>(begin: u64, x: u64, args: &MoveSegmentsArgs) {
             let source = source_of(hole, args);
             (source != begin && cut_number(source, args).is_none()).then_some(source)
         };
-        let hole = move_along(begin, next, |segment| load(buf, segment), store);
+        let hole = move_along::<HOPS, _, _>(begin, next, |segment| load(buf, segment), store);
         match cut_number(source_of(hole, args), args) {
             Some(cut) => store(hole, load(scratch, cut)),
             None => store(hole, held),

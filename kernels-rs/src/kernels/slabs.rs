@@ -7,6 +7,9 @@ use crate::args::{CopyLinesArgs, PermuteSlotsArgs, ceil_div};
 use crate::launch::{COPIED, copied_by_block};
 use cuda_std::thread::{block_dim_x, block_dim_y, thread_idx_x, thread_idx_y};
 
+/// Slots of a cycle under way at a time: a thread has but one element in each.
+const HOPS: usize = 4;
+
 /// See [`CopyLinesArgs`]. A thread reads all its elements before it writes the first: of one line, or, where
 /// a block is longer than a line, of several lines.
 #[inline(always)]
@@ -57,7 +60,7 @@ pub(crate) unsafe fn permute_slots<T: Carrier>(args: &PermuteSlotsArgs) {
                     k += 1;
                     (k < end).then(|| place(*cycles.add(k as usize)))
                 };
-                let last = move_along(first, next, |from| *from, |to, value| *to = value);
+                let last = move_along::<HOPS, _, _>(first, next, |from| *from, |to, value| *to = value);
                 *last = held;
             }
         }

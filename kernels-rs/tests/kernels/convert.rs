@@ -33,7 +33,8 @@ impl Case {
         let mut pairs = Vec::new();
         for (i, row) in rows.iter().enumerate() {
             for (j, col) in cols.iter().enumerate() {
-                let row_major = row.zip(*col).map(|(row, col)| self.offset.0 + row * self.row_major_ld() + col);
+                let row_major =
+                    row.zip(*col).map(|(row, col)| self.offset.0 + row * self.row_major_ld() + col);
                 pairs.push((row_major, self.offset.1 + i + j * self.col_major_ld()));
             }
         }
@@ -101,8 +102,7 @@ fn conversion_of_all_extents_around_tile_edges() {
     for rows in EXTENTS {
         for (at, cols) in EXTENTS.into_iter().enumerate() {
             let (row_map, col_map) = (IndexMap::identity(rows as u64), IndexMap::identity(cols as u64));
-            let case =
-                Case { rows, cols, row_map, col_map, slack: (0, 0), offset: (0, 0), blocks: u32::MAX };
+            let case = Case { rows, cols, row_map, col_map, slack: (0, 0), offset: (0, 0), blocks: u32::MAX };
             case.check_all(ORDERS[at % ORDERS.len()]);
             // Leading dimensions that are multiples of 16 bytes, so that both sides move in vectors.
             let slack = (cols.next_multiple_of(4) - cols, rows.next_multiple_of(4) - rows + 4);
