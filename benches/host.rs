@@ -5,7 +5,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use meshsolve::DType;
 use meshsolve::device::{CpuDevice, Device, IndexMap, MatrixView, Scratch};
 use meshsolve::layout::ProcessGrid;
-use meshsolve::plan::{Dimension, MatrixPlan, Placement};
+use meshsolve::plan::{Dimension, MatrixPlan, Placement, View};
 
 fn planning(c: &mut Criterion) {
     let mut group = c.benchmark_group("plan");
@@ -15,7 +15,7 @@ fn planning(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(format!("{procs}x{procs}/n={n}/T={tile}")), |b| {
             b.iter(|| {
                 let order = || Dimension::new(n, tile, procs, Placement::Sharded);
-                MatrixPlan::new(DType::F64, ProcessGrid::new(procs, procs), order(), order())
+                MatrixPlan::new(DType::F64, ProcessGrid::new(procs, procs), View::Plain, order(), order())
             });
         });
     }
