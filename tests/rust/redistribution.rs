@@ -264,17 +264,30 @@ fn check_candidates(square: Square) -> usize {
         let order = solvers_order(&square, layout);
         let [rows, cols] = a.caller_shape();
         // Every place of the mesh fills its shard with elements that say where they belong.
-        let mut given: Vec<Memory> = (0..plan.ranks()).map(|_| Memory::new(rows * cols * dtype.size())).collect();
-        for (place, &role) in (0..).zip(plan.roles()) {
-            let memory = &mut given[usize::try_from(role).unwrap()];
-            for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
-                let (gi, gj) = (place / mesh[1] * rows + i, place % mesh[1] * cols + j);
-                if gi < n && gj < n {
-                    memory.set_element(dtype, i * cols + j, &encoded(dtype, gi, gj));
+        let mut given: Vec<Memory> =
+            (0..plan.ranks()).map(|_| Memory::new(rows * cols * dtype.size())).collect();
+        let real_elements: Vec<Vec<(u64, Vec<u8>)>> = {
+            let mut by_role = vec![Vec::new(); given.len()];
+            for (place, &role) in (0..).zip(plan.roles()) {
+                for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                    let (gi, gj) = (place / mesh[1] * rows + i, place % mesh[1] * cols + j);
+                    if gi < n && gj < n {
+                        by_role[usize::try_from(role).unwrap()].push((i * cols + j, encoded(dtype, gi, gj)));
+                    }
                 }
             }
+            by_role
+        };
+        for (memory, elements) in given.iter_mut().zip(&real_elements) {
+            elements.iter().for_each(|(at, value)| memory.set_element(dtype, *at, value));
         }
-        let saved: Vec<Vec<u8>> = given.iter().map(|memory| memory.bytes().to_vec()).collect();
+        // What padding holds after a way there and back is nobody's business.
+        let check_back = |memories: &[Memory]| {
+            for (r, (memory, elements)) in memories.iter().zip(&real_elements).enumerate() {
+                let same = elements.iter().all(|(at, value)| memory.element(dtype, *at) == value);
+                assert!(same, "{square:?} {}: rank {r} did not get back what it gave", potrs.candidate());
+            }
+        };
         let fresh: Vec<Memory> = given.iter().map(|_| Memory::new(a.solver_bytes())).collect();
         let buffers = |memory: &[Memory]| -> Vec<Buffer> { memory.iter().map(Memory::buffer).collect() };
         let run = |from: &[Memory], to: &[Memory], reverse: bool| {
@@ -319,15 +332,12 @@ fn check_candidates(square: Square) -> usize {
         check(&fresh);
         let back: Vec<Memory> = given.iter().map(|memory| Memory::new(memory.bytes().len() as u64)).collect();
         run(&fresh, &back, true);
-        for (r, (back, saved)) in back.iter().zip(&saved).enumerate() {
-            // What padding holds in between is nobody's business.
-            let same = if view == View::Plain { back.bytes() == saved } else { !back.bytes().is_empty() == !saved.is_empty() };
-            assert!(same, "{square:?} {}: rank {r} did not get back what it gave", potrs.candidate());
-        }
+        check_back(&back);
         if a.in_place() {
             run(&given, &given, false);
             check(&given);
             run(&given, &given, true);
+            check_back(&given);
         }
         readings += usize::from(layout == Layout::Reading);
     }
@@ -370,7 +380,7 @@ fn roles_of_the_grids_that_divide() {
     assert_eq!(roles(4, 2, "reading"), [[0, 1, 4, 5, 2, 3, 6, 7], [0, 4, 2, 6, 1, 5, 3, 7]]);
     assert_eq!(roles(2, 2, "reading"), [[0, 1, 2, 3], [0, 2, 1, 3]]);
     assert_eq!(roles(1, 4, "reading"), [[0, 1, 2, 3], [0, 1, 2, 3]]);
-    assert_eq!(roles(2, 4, "stages"), [[0, 1, 2, 3, 4, 5, 6, 7], [0, 4, 1, 5, 2, 6, 3, 7]]);
+    assert_eq!(roles(2, 4, "stages"), [[0, 1, 2, 3, 4, 5, 6, 7], [0, 2, 4, 6, 1, 3, 5, 7]]);
 }
 
 fn placement() -> impl Strategy<Value = Placement> {
