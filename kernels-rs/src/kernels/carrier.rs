@@ -74,6 +74,9 @@ pub(crate) trait Real: Copy {
 
     /// The nearest value.
     fn from_f64(value: f64) -> Self;
+
+    /// The same value with the other sign.
+    fn negated(self) -> Self;
 }
 
 impl Real for f32 {
@@ -89,6 +92,10 @@ impl Real for f32 {
     fn from_f64(value: f64) -> Self {
         value as f32
     }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        -self
+    }
 }
 
 impl Real for f64 {
@@ -103,5 +110,9 @@ impl Real for f64 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
+    }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        -self
     }
 }
