@@ -160,8 +160,8 @@ pub(crate) const fn tile_threads(edge: u32, size: ElementSize) -> u32 {
 fn convert(kernel: &'static str, size: ElementSize, args: ConvertArgs) -> Call<ConvertArgs> {
     let edge = convert_edge(size);
     let tiles = ceil_div(args.rows, edge.into()) * ceil_div(args.cols, edge.into());
-    // The tile, and an offset for each of its rows, its columns and its vectors of columns.
-    let shared_bytes = tile_bytes(edge, size) + 3 * edge * 8;
+    // The tile, and an offset for each of its rows and columns.
+    let shared_bytes = tile_bytes(edge, size) + 2 * edge * 8;
     let block = [tile_threads(edge, size), 1, 1];
     Call { kernel, geometry: Geometry { block, ..Geometry::blocks(tiles, shared_bytes) }, args }
 }
