@@ -170,8 +170,8 @@ impl dyn Device + '_ {
     ///
     /// Blocks of g × g (g the greatest common divisor) are transposed first; then segments of g
     /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
-    /// segments: more of it means more and shorter chains, up to one for each [`LEAST_STRIDE`]
-    /// segments. It must hold at least one segment unless the matrix is square.
+    /// segments: more of it means more and shorter chains, up to one for every 16 segments. It
+    /// must hold at least one segment unless the matrix is square.
     pub fn convert_in_place(
         &self,
         dtype: DType,
