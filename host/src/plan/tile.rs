@@ -4,9 +4,9 @@ use crate::layout::{Contiguous, ProcessGrid};
 
 /// Smallest and largest tile that a solver runs well with on large matrices.
 const SENSIBLE: std::ops::RangeInclusive<u64> = 256..=2048;
-/// The tile to be near to where there is a choice: on two H200s the best of 256, 512 and 1024 for a
-/// Cholesky solve of order 4096 to 65536.
-const AIM: u64 = 1024;
+/// The tile to be near to where there is a choice: on two H200s the best of 256, 512, 1024 and 2048 for a
+/// Cholesky solve of order 8192 to 65536.
+const AIM: u64 = 2048;
 /// Tiles that divide nothing are multiples of this, so that columns begin where wide accesses may.
 const ALIGNMENT: u64 = 8;
 
@@ -15,8 +15,8 @@ const ALIGNMENT: u64 = 8;
 /// Where one side of the grid divides the other, what counts are the finer shards: a tile that divides
 /// them lets a reading take the matrix as it stands. Otherwise it should divide the shards of both
 /// sides. Shards too small to be worth cutting are one tile; of larger ones divisors between 256 and
-/// 2048 come first, nearest to 1024 (in ratio). Shards without such a divisor are cut into as many equal
-/// tiles as make about 1024, so that little padding is needed.
+/// 2048 come first, the largest first. Shards without such a divisor are cut into as many equal
+/// tiles as make about 2048, so that little padding is needed.
 pub fn suggest_tile(n: u64, grid: ProcessGrid) -> u64 {
     let (long, short) = (grid.rows().max(grid.cols()), grid.rows().min(grid.cols()));
     let shard = Contiguous::new(n, long).shard().max(1);

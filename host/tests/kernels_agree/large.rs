@@ -135,6 +135,7 @@ fn every_kernel_with_more_than_two_to_the_31_elements() {
         identity(&mut large, [715_827_885, 3], 0);
         fill(&mut large, 1, (1 << 31) + 3);
         fill(&mut large, 0, (1 << 31) + 4);
+        conjugate(&mut large, 2, (1 << 30) + 3);
         search_for_non_finite_elements(&mut large, [3, 715_827_885]);
         search_for_non_finite_elements(&mut large, [715_827_885, 3]);
         sum_of_logarithms(&mut large, [3, 715_827_885]);
@@ -221,9 +222,10 @@ fn permutation_of_columns(large: &mut Large<'_>, rows: u64, [slots, tile]: [u64;
 fn identity(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
     let n = rows.max(cols);
     let (row_map, col_map) = (from_first(n - rows, n), from_first(n - cols, n));
+    let real = [row_map, col_map].map(|map| IndexMap { limit: n - 2, ..map });
     large.on_copy(|large| {
         let matrix = view(DType::F32, large.result(offset), rows, rows, cols);
-        large.device.set_identity(&matrix, row_map, col_map, n - 2, None).unwrap();
+        large.device.set_identity(&matrix, row_map, col_map, real, None).unwrap();
     });
     large.expect(&format!("{rows} × {cols} of the identity"), |place| {
         let Some((j, i)) = element(place, offset, rows, cols, rows) else { return word(place) };
@@ -243,6 +245,19 @@ fn fill(large: &mut Large<'_>, offset: u64, count: u64) {
     });
     large.expect(&format!("{count} words filled"), |place| {
         if element(place, offset, count, 1, count).is_some() { value } else { BLANK }
+    });
+}
+
+/// Complex numbers of two words.
+fn conjugate(large: &mut Large<'_>, offset: u64, count: u64) {
+    let value = 2.5_f32;
+    large.result.set_32(value.to_bits()).unwrap();
+    large.run(|large| {
+        large.device.conjugate(DType::C64, large.result(offset).slice(0, 8 * count)).unwrap();
+    });
+    large.expect(&format!("{count} conjugates"), |place| {
+        let imaginary = element(place, offset, 2, count, 2).is_some_and(|(_, part)| part == 1);
+        f32::to_bits(if imaginary { -value } else { value })
     });
 }
 
