@@ -5,7 +5,7 @@ use super::{Backend, Operands};
 use crate::DType;
 use crate::Result;
 use crate::communicator::{Ballot, Reduction};
-use crate::device::{Buffer, IndexMap, Scratch};
+use crate::device::{Buffer, IndexMap, Scratch, Triangle};
 use crate::plan::{PotrsPlan, STATUS_BYTES};
 
 /// Words that decide the status, in the order in which they do: non-finite input, then the `info` of
