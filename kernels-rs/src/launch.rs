@@ -312,6 +312,18 @@ pub fn find_non_finite(real: RealType, args: FindNonFiniteArgs) -> Call<FindNonF
     }
 }
 
+/// Vectors of 16 bytes that a thread of `find_non_finite_anywhere` reads before it looks at the first.
+pub(crate) const SEARCHED: u64 = 4;
+
+/// Looks for numbers that are not finite in contiguous memory.
+pub fn find_non_finite_anywhere(real: RealType, args: FindAnywhereArgs) -> Call<FindAnywhereArgs> {
+    Call {
+        kernel: real.pick(["find_non_finite_anywhere_f32", "find_non_finite_anywhere_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.count, u64::from(THREADS) * SEARCHED), 0),
+        args,
+    }
+}
+
 /// Sums the logarithms of the device's own diagonal entries.
 pub fn diag_log_sum(real: RealType, args: DiagLogSumArgs) -> Call<DiagLogSumArgs> {
     Call {

@@ -136,8 +136,8 @@ fn every_kernel_with_more_than_two_to_the_31_elements() {
         fill(&mut large, 1, (1 << 31) + 3);
         fill(&mut large, 0, (1 << 31) + 4);
         conjugate(&mut large, 2, (1 << 30) + 3);
-        search_for_non_finite_elements(&mut large, [3, 715_827_885]);
-        search_for_non_finite_elements(&mut large, [715_827_885, 3]);
+        search_for_non_finite_elements(&mut large, [3, 715_827_885], 0);
+        search_for_non_finite_elements(&mut large, [715_827_885, 3], 1);
         sum_of_logarithms(&mut large, [3, 715_827_885]);
     });
 }
@@ -261,23 +261,28 @@ fn conjugate(large: &mut Large<'_>, offset: u64, count: u64) {
     });
 }
 
-fn search_for_non_finite_elements(large: &mut Large<'_>, [rows, cols]: [u64; 2]) {
+/// As a matrix and as a buffer.
+fn search_for_non_finite_elements(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
     let maps = (IndexMap::identity(rows), IndexMap::identity(cols));
-    let last = (rows * cols - 1) as usize;
+    let last = (offset + rows * cols - 1) as usize;
     large.result.set_32(1.0_f32.to_bits()).unwrap();
     for (place, value, expected) in
         [(last + 1, f32::NAN, 0), (last, f32::INFINITY, 1), (last, 1.0, 0), (1 << 31, f32::NAN, 1)]
     {
         large.result.index(place..place + 1).copy_from(&[value.to_bits()]).unwrap();
-        let flag = DeviceBuffer::from_slice(&[0_i32]).unwrap();
+        let flags = [0, 0].map(|flag: i32| DeviceBuffer::from_slice(&[flag]).unwrap());
         large.run(|large| {
-            let matrix = view(DType::F32, large.result(0), rows, rows, cols);
-            let flag = gpu::window(&flag);
-            large.device.find_non_finite(&matrix, maps.0, maps.1, Triangle::Both, flag).unwrap();
+            let data = large.result(offset).slice(0, 4 * rows * cols);
+            let matrix = view(DType::F32, data, rows, rows, cols);
+            let [of_matrix, of_buffer] = flags.each_ref().map(gpu::window);
+            large.device.find_non_finite(&matrix, maps.0, maps.1, Triangle::Both, of_matrix).unwrap();
+            large.device.find_non_finite_anywhere(DType::F32, data, of_buffer).unwrap();
         });
-        let mut found = [-1];
-        flag.copy_to(&mut found).unwrap();
-        assert_eq!(found, [expected], "{rows} × {cols}: {value} at {place}");
+        for flag in &flags {
+            let mut found = [-1];
+            flag.copy_to(&mut found).unwrap();
+            assert_eq!(found, [expected], "{rows} × {cols}: {value} at {place}");
+        }
     }
 }
 
