@@ -11,7 +11,7 @@ fn total(plan: &MatrixPlan, of: impl Fn(u64) -> Traffic) -> (Traffic, u64) {
 }
 
 fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
-    plan.phases()[phases].iter().map(|(_, phase)| phase.rounds().len()).sum()
+    plan.phases()[phases].iter().map(|(_, phase)| phase.exchanges()).sum()
 }
 
 /// Stages of a matrix on its way to the solver.
@@ -34,11 +34,11 @@ pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan, in_place
 /// Stages of a result on its way back.
 pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
     let (all, busiest) = total(plan, |rank| plan.reverse_traffic(rank));
-    let collected = (0..plan.grid().size()).map(|rank| plan.collection(rank).len()).max().unwrap_or(0);
     let _ = writeln!(
         text,
-        "  {name}: back in {} rounds, collected in {collected}; {} over the links in all, {} at the busiest device",
+        "  {name}: back in {} rounds, collected in {}; {} over the links in all, {} at the busiest device",
         rounds(plan, 0..4),
+        plan.collection_rounds(),
         bytes(all.sent),
         bytes(busiest)
     );

@@ -5,6 +5,8 @@
 //! backend.
 
 mod colouring;
+mod compaction;
+mod dealing;
 mod dimension;
 mod explain;
 mod matrix;
@@ -16,8 +18,8 @@ mod tile;
 use crate::layout::ProcessGrid;
 use crate::{DType, Result};
 pub use dimension::{Dimension, Placement};
-pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic};
-pub use phase::{Moved, Phase, Round, Transfer, Volume};
+pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES};
+pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
 pub use potrs::{PotrsPlan, STATUS_BYTES};
 pub use request::{Placements, PotrsRequest, Request};
 use serde::Serialize;
