@@ -33,14 +33,14 @@ impl Phase {
                     from: run.from,
                     to: run.to,
                     source: if transport.packed { sent_from(e) } else { Place::Matrix(run.source) },
-                    target: received_at(e),
+                    target: received_at(e, transport),
                     len: run.len,
                 }));
             }
             if let Some(e) = k.checked_sub(ahead + 1) {
                 round.moves.extend(at(e).iter().map(|run| LocalMove {
                     proc: run.to,
-                    source: received_at(e),
+                    source: received_at(e, transport),
                     target: Place::Matrix(run.target),
                     len: run.len,
                 }));
@@ -55,19 +55,20 @@ impl Phase {
             }
             round
         });
-        Self::new(rounds.collect())
+        Self::new(rounds.collect(), 1)
     }
 }
 
-/// Three units in turn: exchange e sends from 2·e and receives at 2·e + 1 (mod 3); the third holds what
-/// exchange e − 1 received until it is moved out, and then what exchange e + 1 sends.
+/// Where exchange e sends from. Three units in turn: it is 2·e and the one received at 2·e + 1 (mod 3); the
+/// third holds what exchange e − 1 received until it is moved out, and then what exchange e + 1 sends.
 fn sent_from(exchange: usize) -> Place {
     Place::Scratch(2 * exchange as u64 % 3)
 }
 
-/// See [`sent_from`].
-fn received_at(exchange: usize) -> Place {
-    Place::Scratch((2 * exchange as u64 + 1) % 3)
+/// Where exchange e receives: see [`sent_from`]; two units in turn if nothing is packed.
+fn received_at(exchange: usize, transport: Transport) -> Place {
+    let exchange = exchange as u64;
+    Place::Scratch(if transport.packed { (2 * exchange + 1) % 3 } else { exchange % 2 })
 }
 
 /// The runs that travel, exchange by exchange. The lowest process that still waits never has anything
@@ -114,10 +115,7 @@ fn exchanges(dimension: &Dimension, unit: u64) -> Vec<Vec<Run>> {
         }
         exchanges.push(runs);
     }
-    debug_assert!(
-        (0..procs).all(|p| filled[index(p)] == last(p)),
-        "compaction of {dimension:?} got stuck"
-    );
+    debug_assert!((0..procs).all(|p| filled[index(p)] == last(p)), "compaction of {dimension:?} got stuck");
     exchanges
 }
 

@@ -91,9 +91,9 @@ impl MatrixPlan {
         assert!(rows.procs() == grid.rows() && cols.procs() == grid.cols(), "dimensions of another grid");
         let transport = |dimension: &Dimension, across: u64, packed| {
             let slab_bytes = dimension.tile() * across * dtype.size();
-            let parts = [4, 2].into_iter().find(|&parts| {
-                dimension.tile().is_multiple_of(parts) && slab_bytes >= parts * unit_bytes.max(1)
-            });
+            let parts = [4, 2]
+                .into_iter()
+                .find(|&parts| dimension.tile().is_multiple_of(parts) && slab_bytes / parts >= unit_bytes);
             let parts = parts.unwrap_or(1);
             // Three slabs are the bound for a call.
             Transport { unit: dimension.tile() / parts, units: 3 * parts, packed }
@@ -179,7 +179,8 @@ impl MatrixPlan {
     /// collected result; for a conversion in place of a matrix that is not square on its device, two slabs
     /// at least.
     pub fn scratch_bytes(&self) -> u64 {
-        let phases = self.phases.iter().map(|(axis, phase)| phase.units() * self.unit_bytes(*axis, phase));
+        let phases =
+            self.phases.iter().map(|(axis, phase)| phase.scratch() * self.across(*axis) * self.dtype.size());
         let collected = self.collection_rounds().min(2) * self.piece_bytes();
         let [rows, cols] = self.solver_shape();
         let slab = (self.rows.tile() * cols).max(self.cols.tile() * rows) * self.dtype.size();
@@ -258,7 +259,8 @@ impl MatrixPlan {
             let (ours, theirs) = (self.pieces(at), self.pieces(from));
             let (to, from) = (self.grid.rank(to), self.grid.rank(from));
             (0..self.most_pieces).map(move |k| {
-                let piece = |owner, pieces| (k < pieces).then_some(Piece { owner, first: k * tile, cols: tile });
+                let piece =
+                    |owner, pieces| (k < pieces).then_some(Piece { owner, first: k * tile, cols: tile });
                 (piece(rank, ours).map(|piece| (to, piece)), piece(from, theirs))
             })
         })

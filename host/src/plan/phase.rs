@@ -8,8 +8,6 @@
 //! [`compaction`]: Phase::compaction
 //! [`dealing`]: Phase::dealing
 
-use std::collections::HashMap;
-
 /// Where a run of elements stands on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
@@ -66,13 +64,7 @@ impl Round {
         let moves = self.moves.iter().rev();
         Self {
             transfers: transfers
-                .map(|t| Transfer {
-                    from: t.to,
-                    to: t.from,
-                    source: t.target,
-                    target: t.source,
-                    len: t.len,
-                })
+                .map(|t| Transfer { from: t.to, to: t.from, source: t.target, target: t.source, len: t.len })
                 .collect(),
             moves: moves.map(|m| LocalMove { source: m.target, target: m.source, ..*m }).collect(),
         }
@@ -116,9 +108,9 @@ pub struct Volume {
 }
 
 impl Volume {
-    fn add(&mut self, transfer: &Transfer) {
-        self.elements += transfer.len;
-        self.messages += 1;
+    fn add(&mut self, transfer: &Transfer, times: u64) {
+        self.elements += times * transfer.len;
+        self.messages += times;
     }
 }
 
@@ -132,46 +124,96 @@ pub struct Moved {
 }
 
 /// One stage along one dimension.
+///
+/// Where whole tiles travel they may do so in several parts, each of which goes the same way in its turn;
+/// only the way of the first part is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
     rounds: Vec<Round>,
+    parts: u64,
+    /// Elements of the dimension in a unit of scratch, and from part to part of a tile.
     unit: u64,
+    /// Units of scratch that one part uses; its successor uses as many others.
     units: u64,
-    moved: HashMap<u64, Moved>,
+    /// Rounds from the start of a part to the start of its successor.
+    pitch: usize,
+    scratch: u64,
+    moved: Vec<Moved>,
 }
 
 impl Phase {
-    /// The phase of these rounds; those in which nothing happens are left out.
-    pub(super) fn new(mut rounds: Vec<Round>) -> Self {
+    /// The phase in which `parts` parts of every tile go these ways, one after the other; rounds in which
+    /// nothing happens are left out.
+    ///
+    /// A part begins as soon as its predecessor exchanges nothing any more, and at most one begins before
+    /// another has ended.
+    pub(super) fn new(mut rounds: Vec<Round>, parts: u64) -> Self {
         rounds.retain(|round| !round.is_empty());
-        let mut phase = Self::default();
-        for round in &rounds {
-            for t in &round.transfers {
-                phase.moved.entry(t.from).or_default().sent.add(t);
-                phase.moved.entry(t.to).or_default().received.add(t);
-            }
-            let ends = (round.transfers.iter().map(|t| (t.source, t.target, t.len)))
-                .chain(round.moves.iter().map(|m| (m.source, m.target, m.len)));
-            for (source, target, len) in ends {
-                for place in [source, target] {
-                    if let Place::Scratch(unit) = place {
-                        phase.unit = phase.unit.max(len);
-                        phase.units = phase.units.max(unit + 1);
-                    }
-                }
-            }
+        let transfers = || rounds.iter().flat_map(|round| &round.transfers);
+        let moves = || rounds.iter().flat_map(|round| &round.moves);
+        let procs = transfers().map(|t| t.from.max(t.to) + 1).max().unwrap_or(0);
+        let mut moved = vec![Moved::default(); index(procs)];
+        for t in transfers() {
+            moved[index(t.from)].sent.add(t, parts);
+            moved[index(t.to)].received.add(t, parts);
         }
-        Self { rounds, ..phase }
+        let in_scratch = || {
+            let ends = (transfers().flat_map(|t| [(t.source, t.len), (t.target, t.len)]))
+                .chain(moves().flat_map(|m| [(m.source, m.len), (m.target, m.len)]));
+            ends.filter_map(|(place, len)| match place {
+                Place::Scratch(unit) => Some((unit, len)),
+                Place::Matrix(_) => None,
+            })
+        };
+        let unit = transfers().map(|t| t.len).chain(moves().map(|m| m.len)).max().unwrap_or(0);
+        let units = in_scratch().map(|(unit, _)| unit + 1).max().unwrap_or(0);
+        let one = in_scratch().map(|(number, len)| number * unit + len).max().unwrap_or(0);
+        let scratch = if parts > 1 { units * unit + one } else { one };
+        let exchanges = rounds.iter().filter(|round| !round.transfers.is_empty()).count();
+        let pitch = exchanges.max(rounds.len().div_ceil(2));
+        Self { rounds, parts, unit, units, pitch, scratch, moved }
     }
 
-    /// The rounds in their order. Reversed, last one first, they undo the phase.
-    pub fn rounds(&self) -> &[Round] {
-        &self.rounds
+    /// The rounds in their order.
+    pub fn rounds(&self) -> impl DoubleEndedIterator<Item = Round> + '_ {
+        let parts = if self.rounds.is_empty() { 0 } else { index(self.parts) };
+        let count = if parts == 0 { 0 } else { (parts - 1) * self.pitch + self.rounds.len() };
+        (0..count).map(move |k| {
+            // The parts that are under way: one, or one that ends and one that begins.
+            let last = (k / self.pitch).min(parts - 1);
+            let mut round = Round::default();
+            for part in last.saturating_sub(1)..=last {
+                if let Some(one) = self.rounds.get(k - part * self.pitch) {
+                    self.add_part(&mut round, one, part as u64);
+                }
+            }
+            round
+        })
+    }
+
+    /// Adds what a part does in a round of its own.
+    fn add_part(&self, round: &mut Round, one: &Round, part: u64) {
+        let place = |place| match place {
+            Place::Matrix(first) => Place::Matrix(first + part * self.unit),
+            Place::Scratch(unit) => Place::Scratch(unit + part % 2 * self.units),
+        };
+        let transfers = one.transfers.iter();
+        round.transfers.extend(transfers.map(|t| Transfer {
+            source: place(t.source),
+            target: place(t.target),
+            ..*t
+        }));
+        let moves = one.moves.iter();
+        round.moves.extend(moves.map(|m| LocalMove {
+            source: place(m.source),
+            target: place(m.target),
+            ..*m
+        }));
     }
 
     /// Rounds in which something goes from process to process.
     pub fn exchanges(&self) -> usize {
-        self.rounds.iter().filter(|round| !round.transfers.is_empty()).count()
+        index(self.parts) * self.rounds.iter().filter(|round| !round.transfers.is_empty()).count()
     }
 
     /// Elements of the dimension in a unit of scratch.
@@ -179,14 +221,14 @@ impl Phase {
         self.unit
     }
 
-    /// Units of scratch that the rounds use.
-    pub fn units(&self) -> u64 {
-        self.units
+    /// Elements of the dimension that scratch must have room for.
+    pub fn scratch(&self) -> u64 {
+        self.scratch
     }
 
     /// What process `proc` sends and receives.
     pub fn moved(&self, proc: u64) -> Moved {
-        self.moved.get(&proc).copied().unwrap_or_default()
+        self.moved.get(index(proc)).copied().unwrap_or_default()
     }
 }
 
@@ -199,7 +241,7 @@ pub(super) fn index(i: u64) -> usize {
 #[cfg(test)]
 pub(super) mod player {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     /// The elements of one process: its matrix, and its units of scratch.
     #[derive(Clone, Debug)]
@@ -245,7 +287,11 @@ pub(super) mod player {
     }
 
     /// Plays rounds on columns named by their global index and returns what each process then holds.
-    pub fn play(rounds: &[Round], transport: Transport, matrices: Vec<Vec<Option<u64>>>) -> Vec<Vec<Option<u64>>> {
+    pub fn play(
+        rounds: &[Round],
+        transport: Transport,
+        matrices: Vec<Vec<Option<u64>>>,
+    ) -> Vec<Vec<Option<u64>>> {
         let mut held: Vec<Held> =
             matrices.into_iter().map(|matrix| Held { matrix, scratch: HashMap::new() }).collect();
         for round in rounds {
@@ -297,8 +343,8 @@ pub(super) mod player {
         transport: Transport,
         before: Vec<Vec<Option<u64>>>,
     ) -> Vec<Vec<Option<u64>>> {
-        let after = play(phase.rounds(), transport, before.clone());
-        let back: Vec<Round> = phase.rounds().iter().rev().map(Round::reversed).collect();
+        let after = play(&phase.rounds().collect::<Vec<_>>(), transport, before.clone());
+        let back: Vec<Round> = phase.rounds().rev().map(|round| round.reversed()).collect();
         assert_eq!(play(&back, transport, after.clone()), before, "the way back");
         after
     }

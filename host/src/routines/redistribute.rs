@@ -5,7 +5,6 @@ use crate::communicator::{Communicator, Message, Ticket};
 use crate::device::{Buffer, Device, MatrixView};
 use crate::layout::ProcessGrid;
 use crate::plan::{Axis, LocalMove, MatrixPlan, Phase, Place, Round};
-use std::borrow::Borrow;
 
 /// One rank with what it works with. `scratch` is shared by all stages of a call.
 #[derive(Clone, Copy)]
@@ -36,8 +35,24 @@ impl Rank<'_> {
                 plan.cols().caller_map(at.col),
             )?;
         }
+        self.distribute(plan, solver)
+    }
+
+    /// Stages 2 and 3, in the solver's buffer: from contiguous shards to the solver's distribution.
+    pub fn distribute(&self, plan: &MatrixPlan, solver: Buffer) -> Result<()> {
+        let view = solver_view(plan, solver);
         for (axis, phase) in plan.phases() {
-            Passage::new(self, plan, *axis, phase, view).play(phase.rounds().iter())?;
+            Passage::new(self, plan, *axis, phase, view).play(phase.rounds())?;
+        }
+        Ok(())
+    }
+
+    /// Stages 3 and 2 backwards, in the solver's buffer.
+    pub fn restore(&self, plan: &MatrixPlan, solver: Buffer) -> Result<()> {
+        let view = solver_view(plan, solver);
+        for (axis, phase) in plan.phases().iter().rev() {
+            Passage::new(self, plan, *axis, phase, view)
+                .play(phase.rounds().rev().map(|round| round.reversed()))?;
         }
         Ok(())
     }
@@ -47,9 +62,7 @@ impl Rank<'_> {
     pub fn reverse(&self, plan: &MatrixPlan, solver: Buffer, caller: Buffer) -> Result<()> {
         let rank = self.communicator.rank();
         let view = solver_view(plan, solver);
-        for (axis, phase) in plan.phases().iter().rev() {
-            Passage::new(self, plan, *axis, phase, view).play(phase.rounds().iter().rev().map(Round::reversed))?;
-        }
+        self.restore(plan, solver)?;
         if caller.address() == solver.address() && !solver.is_empty() {
             assert!(plan.in_place(), "the caller's buffer is not the solver's size");
             return self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch);
@@ -159,7 +172,7 @@ impl<'a> Passage<'a> {
     }
 
     /// Carries out this rank's part of the rounds: the exchange of each beside its moves.
-    fn play(&self, rounds: impl Iterator<Item = impl Borrow<Round>>) -> Result<()> {
+    fn play(&self, rounds: impl Iterator<Item = Round>) -> Result<()> {
         if self.across == 0 {
             return Ok(());
         }
@@ -168,10 +181,10 @@ impl<'a> Passage<'a> {
         let peer = |position| self.plan.rank_at(self.axis, communicator.rank(), position);
         let mut beside = Beside::new(*communicator);
         for round in rounds {
-            let round = round.borrow();
             let (send, receive) = round.transfers_of(me);
             let sends = send.map(|t| Message { peer: peer(t.to), data: self.window(t.source, t.len) });
-            let receives = receive.map(|t| Message { peer: peer(t.from), data: self.window(t.target, t.len) });
+            let receives =
+                receive.map(|t| Message { peer: peer(t.from), data: self.window(t.target, t.len) });
             beside.start(sends.as_slice(), receives.as_slice())?;
             for run in round.moves_of(me) {
                 self.shift(run)?;
