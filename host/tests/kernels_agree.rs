@@ -15,7 +15,7 @@ use meshsolve::routines::{Backend, Operands, run};
 use meshsolve::simulate::on_ranks;
 use meshsolve::solver::FaerSolver;
 use meshsolve::{DType, Result};
-use meshsolve_kernels::args::InPlaceArgs;
+use meshsolve_kernels::args::{MoveSegmentsArgs, TransposeBlocksArgs};
 use proptest::prelude::*;
 
 /// Memory aligned to 16 bytes, filled with bits that are finite numbers in every element type and
@@ -351,25 +351,24 @@ proptest! {
 
     #[test]
     fn every_step_of_the_conversion_in_place(
-        p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, stride in 1_u64..400, dtype in any_dtype(), order in any_order(),
+        p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, len in 1_u64..80, stride in 1_u64..400, offset in 0_u64..3,
+        dtype in any_dtype(), order in any_order(),
     ) {
-        let matrix = Memory::new(p * q * g * g * dtype.size());
-        let args = InPlaceArgs { buf: 0, scratch: 0, p, q, g, stride };
-        let scratch = Memory::new(args.cuts() * g * dtype.size());
-        let size = dtype.element_size();
-        type Step = fn(meshsolve::device::ElementSize, InPlaceArgs) -> Operation;
-        let steps: [Step; 4] =
-            [Operation::TransposeBlocks, Operation::SaveCutSegments, Operation::MoveChains, Operation::MoveCycles];
-        for count in 1..=steps.len() {
-            agree([matrix.clone(), scratch.clone()], order, |device, [matrix, scratch]| {
-                let mut args = args;
-                (args.buf, args.scratch) = (matrix.address(), scratch.address());
-                for step in &steps[..count] {
-                    // SAFETY: the buffers hold the matrix and all cuts.
-                    unsafe { device.launch(&step(size, args)).unwrap() };
-                }
-            });
-        }
+        let (size, from) = (dtype.element_size(), offset * dtype.size());
+        agree([Memory::new(from + p * q * g * g * dtype.size())], order, |device, [matrix]| {
+            let args = TransposeBlocksArgs { buf: matrix.address() + from, p, q, g };
+            // SAFETY: the buffer holds the matrix.
+            unsafe { device.launch(&Operation::TransposeBlocks(size, args)).unwrap() };
+        });
+        prop_assume!(p * q > 1 && stride < p * q * g);
+        let args = MoveSegmentsArgs { buf: 0, scratch: 0, p, q, g, len, stride };
+        let matrix = Memory::new(from + args.segments() * len * dtype.size());
+        let scratch = Memory::new(args.cuts() * len * dtype.size());
+        agree([matrix, scratch], order, |device, [matrix, scratch]| {
+            let args = MoveSegmentsArgs { buf: matrix.address() + from, scratch: scratch.address(), ..args };
+            // SAFETY: the buffers hold the segments and the cuts.
+            unsafe { device.launch(&Operation::MoveSegments(size, args)).unwrap() };
+        });
     }
 
     #[test]
