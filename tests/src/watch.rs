@@ -49,7 +49,7 @@ fn lines(address: u64, ld: u64, lines: u64, len: u64, size: u64) -> Span {
 fn accesses(operation: &Operation) -> Accesses {
     use Operation::*;
     match operation {
-        CopyLines(size, a) => {
+        CopyLines(size, a, _) => {
             let size = u64::from(size.bytes());
             Accesses {
                 reads: vec![lines(a.src, a.ld_src, a.lines, a.len, size)],
@@ -72,14 +72,16 @@ fn accesses(operation: &Operation) -> Accesses {
                 writes: vec![lines(a.dst, a.ld_dst, rows, cols, size)],
             }
         }
-        TransposeBlocks(size, a) | SaveCutSegments(size, a) | MoveChains(size, a) | MoveCycles(size, a) => {
-            let size = u64::from(size.bytes());
-            let matrix = a.buf..a.buf + a.segments() * a.g * size;
-            let cuts = match operation {
-                SaveCutSegments(..) | MoveChains(..) => a.cuts() * a.g * size,
-                _ => 0,
-            };
-            Accesses { reads: vec![], writes: vec![matrix, a.scratch..a.scratch + cuts] }
+        TransposeBlocks(size, a) => {
+            let bytes = a.p * a.q * a.g * a.g * u64::from(size.bytes());
+            Accesses { reads: vec![], writes: vec![a.buf..a.buf + bytes] }
+        }
+        MoveSegments(size, a) => {
+            let segment = a.len * u64::from(size.bytes());
+            Accesses {
+                reads: vec![a.scratch..a.scratch + a.cuts() * segment],
+                writes: vec![a.buf..a.buf + a.segments() * segment],
+            }
         }
         other => panic!("no part of a redistribution: {other:?}"),
     }

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::communicator::{Communicator, Message, Ticket};
-use crate::device::{Buffer, Device, MatrixView};
+use crate::device::{Buffer, Device, MatrixView, Share};
 use crate::layout::ProcessGrid;
 use crate::plan::{Axis, LocalMove, MatrixPlan, Phase, Place, Round};
 
@@ -130,6 +130,11 @@ impl<'a> Beside<'a> {
         Self { communicator, under_way: None }
     }
 
+    /// What operations may take of the device.
+    fn share(&self) -> Share {
+        if self.under_way.is_some() { Share::Part } else { Share::Whole }
+    }
+
     /// Starts the next exchange, which sees all operations enqueued so far, and then has the operations to
     /// come wait for the one before it.
     fn start(&mut self, sends: &[Message], receives: &[Message]) -> Result<()> {
@@ -187,7 +192,7 @@ impl<'a> Passage<'a> {
                 receive.map(|t| Message { peer: peer(t.from), data: self.window(t.target, t.len) });
             beside.start(sends.as_slice(), receives.as_slice())?;
             for run in round.moves_of(me) {
-                self.shift(run)?;
+                self.shift(run, beside.share())?;
             }
         }
         beside.start(&[], &[])
@@ -203,7 +208,7 @@ impl<'a> Passage<'a> {
     }
 
     /// Copies a run from place to place.
-    fn shift(&self, run: &LocalMove) -> Result<()> {
+    fn shift(&self, run: &LocalMove, share: Share) -> Result<()> {
         let dtype = self.view.dtype;
         let end = |place| match (self.axis, place) {
             // Rows first..first + len of every column.
@@ -220,7 +225,7 @@ impl<'a> Passage<'a> {
             Axis::Rows => (run.len, self.view.cols),
             Axis::Cols => (run.len * self.across, 1),
         };
-        self.rank.device.copy_lines(dtype, source, ld_source, target, ld_target, len, lines)
+        self.rank.device.copy_lines_in(share, dtype, source, ld_source, target, ld_target, len, lines)
     }
 }
 
