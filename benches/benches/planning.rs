@@ -3,7 +3,7 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use meshsolve::DType;
 use meshsolve::layout::ProcessGrid;
-use meshsolve::plan::{Dimension, MatrixPlan, Placement, Traffic, suggest_tile};
+use meshsolve::plan::{Dimension, MatrixPlan, Placement, Traffic, View, suggest_tile};
 
 fn planning(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("planning");
@@ -14,7 +14,7 @@ fn planning(criterion: &mut Criterion) {
             tiles.dedup();
             for tile in tiles {
                 let order = || Dimension::new(n, tile, procs, Placement::Sharded);
-                let make = || MatrixPlan::new(DType::F64, grid, order(), order());
+                let make = || MatrixPlan::new(DType::F64, grid, View::Plain, order(), order());
                 let case = format!("{procs}x{procs} n={n} T={tile}");
                 group.bench_function(BenchmarkId::new("plan", &case), |b| b.iter(make));
                 let plan = make();

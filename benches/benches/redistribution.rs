@@ -3,7 +3,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use meshsolve::device::{CpuDevice, Device, Scratch};
 use meshsolve::layout::ProcessGrid;
-use meshsolve::plan::{Dimension, MatrixPlan, Placement};
+use meshsolve::plan::{Dimension, MatrixPlan, Placement, View};
 use meshsolve::routines::Rank;
 use meshsolve::{DType, simulate};
 
@@ -17,7 +17,7 @@ fn redistribution(criterion: &mut Criterion) {
         for n in [1024, 1000] {
             let grid = ProcessGrid::new(rows, cols);
             let order = |procs| Dimension::new(n, 64, procs, Placement::Sharded);
-            let plan = MatrixPlan::new(dtype, grid, order(rows), order(cols));
+            let plan = MatrixPlan::new(dtype, grid, View::Plain, order(rows), order(cols));
             let [held_rows, held_cols] = plan.caller_shape();
             let of_ranks = |bytes: u64| -> Vec<Scratch<'_>> {
                 let each = (0..grid.size()).map(|_| Scratch::new(device, bytes).unwrap());

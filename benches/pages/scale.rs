@@ -3,7 +3,7 @@
 use super::{Files, Outcome, read, table, with_block};
 use meshsolve::DType;
 use meshsolve::layout::{ProcessGrid, numroc};
-use meshsolve::plan::{Dimension, MatrixPlan, Phase, Placement, Traffic, suggest_tile};
+use meshsolve::plan::{Dimension, MatrixPlan, Phase, Placement, Traffic, View, suggest_tile};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ fn cases() -> impl Iterator<Item = Case> {
 
 fn plan(procs: u64, tile: u64) -> MatrixPlan {
     let order = || Dimension::new(N, tile, procs, Placement::Sharded);
-    MatrixPlan::new(DTYPE, ProcessGrid::new(procs, procs), order(), order())
+    MatrixPlan::new(DTYPE, ProcessGrid::new(procs, procs), View::Plain, order(), order())
 }
 
 /// What one phase moves.

@@ -12,9 +12,9 @@ pub const THREADS: u32 = 256;
 const MAX_BLOCKS: u64 = 1 << 20;
 
 /// Most blocks of a copy that runs beside an exchange. Fewer than any data centre GPU has multiprocessors;
-/// each has [`COPIED`] accesses of up to 16 bytes under way per thread, which is enough to pack and unpack
-/// faster than a link carries.
-const PART_BLOCKS: u64 = 64;
+/// each has [`COPIED`] accesses of up to 16 bytes under way per thread. Between two H200s 32 and 64 blocks
+/// copied slower than the link carried, and as many as fit kept the exchange waiting.
+const PART_BLOCKS: u64 = 96;
 
 /// Vectors of 16 bytes that a thread carries of a tile.
 pub(crate) const TILE_VECTORS: u32 = 4;
@@ -185,8 +185,8 @@ pub(crate) const fn tile_threads(edge: u32, size: ElementSize) -> u32 {
 fn convert(kernel: &'static str, size: ElementSize, args: ConvertArgs) -> Call<ConvertArgs> {
     let edge = convert_edge(size);
     let tiles = ceil_div(args.rows, edge.into()) * ceil_div(args.cols, edge.into());
-    // The tile, and an offset for each of its rows, its columns and its vectors of columns.
-    let shared_bytes = tile_bytes(edge, size) + 3 * edge * 8;
+    // The tile, and an offset for each of its rows and columns.
+    let shared_bytes = tile_bytes(edge, size) + 2 * edge * 8;
     let block = [tile_threads(edge, size), 1, 1];
     Call { kernel, geometry: Geometry { block, ..Geometry::blocks(tiles, shared_bytes) }, args }
 }
@@ -319,11 +319,32 @@ pub fn fill(size: ElementSize, args: FillArgs) -> Call<FillArgs> {
     }
 }
 
+/// Conjugates complex numbers in place.
+pub fn conjugate(real: RealType, args: ConjugateArgs) -> Call<ConjugateArgs> {
+    Call {
+        kernel: real.pick(["conjugate_f32", "conjugate_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.count, THREADS.into()), 0),
+        args,
+    }
+}
+
 /// Looks for elements that are not finite.
 pub fn find_non_finite(real: RealType, args: FindNonFiniteArgs) -> Call<FindNonFiniteArgs> {
     Call {
         kernel: real.pick(["find_non_finite_f32", "find_non_finite_f64"]),
         geometry: strips(args.rows, args.cols),
+        args,
+    }
+}
+
+/// Vectors of 16 bytes that a thread of `find_non_finite_anywhere` reads before it looks at the first.
+pub(crate) const SEARCHED: u64 = 4;
+
+/// Looks for numbers that are not finite in contiguous memory.
+pub fn find_non_finite_anywhere(real: RealType, args: FindAnywhereArgs) -> Call<FindAnywhereArgs> {
+    Call {
+        kernel: real.pick(["find_non_finite_anywhere_f32", "find_non_finite_anywhere_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.count, u64::from(THREADS) * SEARCHED), 0),
         args,
     }
 }

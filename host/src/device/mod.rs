@@ -17,8 +17,8 @@ use crate::Result;
 pub use buffer::Buffer;
 pub use cpu::CpuDevice;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindNonFiniteArgs,
-    MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
+    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
 pub use meshsolve_kernels::launch::{ElementSize, RealType, Share};
@@ -36,7 +36,9 @@ pub enum Operation {
     PermuteSlots(ElementSize, PermuteSlotsArgs),
     SetIdentity(ElementSize, SetIdentityArgs),
     Fill(ElementSize, FillArgs),
+    Conjugate(RealType, ConjugateArgs),
     FindNonFinite(RealType, FindNonFiniteArgs),
+    FindNonFiniteAnywhere(RealType, FindAnywhereArgs),
     DiagLogSum(RealType, DiagLogSumArgs),
     ScaleTo(RealType, ScaleToArgs),
     CombineStatus(CombineStatusArgs),

@@ -3,8 +3,8 @@
 use super::{Buffer, Device, IndexMap, Operation, Share, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindNonFiniteArgs,
-    MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
+    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 use std::sync::Arc;
 
@@ -170,8 +170,8 @@ impl dyn Device + '_ {
     ///
     /// Blocks of g × g (g the greatest common divisor) are transposed first; then segments of g
     /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
-    /// segments: more of it means more and shorter chains, up to one for each [`LEAST_STRIDE`]
-    /// segments. It must hold at least one segment unless the matrix is square.
+    /// segments: more of it means more and shorter chains, up to one for every 16 segments. It
+    /// must hold at least one segment unless the matrix is square.
     pub fn convert_in_place(
         &self,
         dtype: DType,
@@ -274,14 +274,15 @@ impl dyn Device + '_ {
         unsafe { self.launch(&Operation::PermuteSlots(view.dtype.element_size(), args)) }
     }
 
-    /// Writes the identity where a global index is `from` or above, if the word `guard` (when given)
-    /// is not 0.
+    /// Writes the identity, by global index, where the row or the column is padding: where `real`, the
+    /// maps of rows and columns that are none, is invalid. Does so if the word `guard` (when given) is
+    /// not 0.
     pub fn set_identity(
         &self,
         view: &MatrixView,
         row_map: IndexMap,
         col_map: IndexMap,
-        from: u64,
+        real: [IndexMap; 2],
         guard: Option<Buffer>,
     ) -> Result<()> {
         view.check("matrix set to the identity");
@@ -293,7 +294,8 @@ impl dyn Device + '_ {
             cols: view.cols,
             row_map,
             col_map,
-            from,
+            row_real: real[0],
+            col_real: real[1],
             one: view.dtype.bits(1.0),
         };
         // SAFETY: the matrix was checked, the guard holds a word.
@@ -307,6 +309,16 @@ impl dyn Device + '_ {
         let args = FillArgs { buf: data.address(), guard: guard_address(guard), count, value };
         // SAFETY: `count` elements fit into the buffer, the guard holds a word.
         unsafe { self.launch(&Operation::Fill(dtype.element_size(), args)) }
+    }
+
+    /// Conjugates all elements of `data`; nothing to do for real types.
+    pub fn conjugate(&self, dtype: DType, data: Buffer) -> Result<()> {
+        if dtype.parts() == 1 {
+            return Ok(());
+        }
+        let args = ConjugateArgs { buf: data.address(), count: data.bytes() / dtype.size() };
+        // SAFETY: `count` elements fit into the buffer.
+        unsafe { self.launch(&Operation::Conjugate(dtype.real_type(), args)) }
     }
 
     /// Sets the word `flag` to 1 if an element of the triangle, by global index, is not finite.
@@ -333,6 +345,15 @@ impl dyn Device + '_ {
         };
         // SAFETY: the matrix and the flag were checked.
         unsafe { self.launch(&Operation::FindNonFinite(view.dtype.real_type(), args)) }
+    }
+
+    /// Sets the word `flag` to 1 if an element of `data` is not finite.
+    pub fn find_non_finite_anywhere(&self, dtype: DType, data: Buffer, flag: Buffer) -> Result<()> {
+        check("flag", flag, 4, 1, 1, 1);
+        let count = data.bytes() / dtype.real().size();
+        let args = FindAnywhereArgs { buf: data.address(), flag: flag.address(), count };
+        // SAFETY: `count` real numbers fit into the buffer, the flag was checked.
+        unsafe { self.launch(&Operation::FindNonFiniteAnywhere(dtype.real_type(), args)) }
     }
 
     /// Stores the sum of ln|Re aᵢᵢ| over this device's diagonal entries in the f64 `out`.
@@ -371,8 +392,9 @@ impl dyn Device + '_ {
     }
 
     /// Stores one status made from the words' largest and smallest values over all ranks in `out`:
-    /// the first word that is not zero decides, −1 if it is word 0.
-    pub fn combine_status(&self, max: Buffer, min: Buffer, out: Buffer) -> Result<()> {
+    /// the first word that is not zero decides, −1 if it is word 0. A positive one, a row of the
+    /// solver's matrix counted from 1, becomes the row of the caller's that `map` tells.
+    pub fn combine_status(&self, max: Buffer, min: Buffer, out: Buffer, map: IndexMap) -> Result<()> {
         assert_eq!(max.bytes(), min.bytes(), "as many largest as smallest values");
         check("status", out, 4, 1, 1, 1);
         let args = CombineStatusArgs {
@@ -380,6 +402,7 @@ impl dyn Device + '_ {
             min: min.address(),
             out: out.address(),
             count: max.bytes() / 4,
+            map,
         };
         // SAFETY: all words were checked.
         unsafe { self.launch(&Operation::CombineStatus(args)) }

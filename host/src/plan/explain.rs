@@ -1,13 +1,18 @@
 //! Plans in words.
 
 use super::OperandSpec;
-use super::matrix::{MatrixPlan, Traffic};
+use super::matrix::{MatrixPlan, View};
+use super::potrs::{Candidate, Verdict};
 use std::fmt::Write as _;
 
-fn total(plan: &MatrixPlan, of: impl Fn(u64) -> Traffic) -> (Traffic, u64) {
-    let each: Vec<Traffic> = (0..plan.grid().size()).map(of).collect();
-    let busiest = each.iter().map(|t| t.sent.max(t.received)).max().unwrap_or(0);
-    (each.into_iter().fold(Traffic::default(), |a, b| a + b), busiest)
+/// Bytes over the links in all, and at the busiest device in its busier direction.
+fn traffic(plan: &MatrixPlan, reverse: bool) -> String {
+    let busiest = plan.busiest(reverse);
+    format!(
+        "{} over the links in all, {} at the busiest device",
+        bytes(plan.sent_in_all(reverse)),
+        bytes(busiest.sent.max(busiest.received))
+    )
 }
 
 fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
@@ -18,29 +23,30 @@ fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
 pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan, in_place: bool) {
     let [rows, cols] = plan.caller_shape();
     let [solver_rows, solver_cols] = plan.solver_shape();
-    let how = if in_place { "in place" } else { "out of place" };
-    let (all, busiest) = total(plan, |rank| plan.forward_traffic(rank));
+    let how = match (plan.view(), in_place) {
+        (View::Plain, true) => "in place",
+        (View::Plain, false) => "out of place",
+        (View::Transposed, true) => "as it stands, the transpose",
+        (View::Transposed, false) => "a copy as it stands, the transpose",
+    };
     let _ = writeln!(
         text,
         "  {name}: {rows} × {cols} on each device → {solver_rows} × {solver_cols} column-major ({how}); \
-         stage 2 in {} rounds, stage 3 in {}; {} over the links in all, {} at the busiest device",
+         stage 2 in {} rounds, stage 3 in {}; {}",
         rounds(plan, 0..2),
         rounds(plan, 2..4),
-        bytes(all.sent),
-        bytes(busiest)
+        traffic(plan, false)
     );
 }
 
 /// Stages of a result on its way back.
 pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
-    let (all, busiest) = total(plan, |rank| plan.reverse_traffic(rank));
     let _ = writeln!(
         text,
-        "  {name}: back in {} rounds, collected in {}; {} over the links in all, {} at the busiest device",
+        "  {name}: back in {} rounds, collected in {}; {}",
         rounds(plan, 0..4),
         plan.collection_rounds(),
-        bytes(all.sent),
-        bytes(busiest)
+        traffic(plan, true)
     );
 }
 
@@ -56,6 +62,26 @@ pub(super) fn memory(text: &mut String, inputs: &[OperandSpec], outputs: &[Opera
         bytes(sum(outputs)),
         bytes(scratch)
     );
+}
+
+/// All candidates with what they would cost, or why they are none.
+pub(super) fn candidates(text: &mut String, chosen: Candidate, considered: &[Verdict]) {
+    text.push_str("  candidates (bytes of the busiest device; seconds by a rough model):\n");
+    for (candidate, verdict) in considered {
+        let mark = if *candidate == chosen { "→" } else { " " };
+        let _ = match verdict {
+            Ok(price) => writeln!(
+                text,
+                "  {mark} {candidate}: {} over the link in {} rounds, {} through memory, {:.2e} flops; {:.2e} s",
+                bytes(price.link_bytes),
+                price.rounds,
+                bytes(price.memory_bytes),
+                price.flops,
+                price.seconds
+            ),
+            Err(why) => writeln!(text, "  {mark} {candidate}: not possible, {why}"),
+        };
+    }
 }
 
 /// A number of bytes with a unit that keeps it short.

@@ -3,7 +3,8 @@
 use super::dimension::{Dimension, Placement};
 use super::phase::{Phase, Transport};
 use crate::DType;
-use crate::layout::{Coordinate, GlobalTile, ProcessGrid};
+use crate::device::Permutation;
+use crate::layout::{Coordinate, ProcessGrid};
 use std::ops::Range;
 
 /// Which dimension a phase works along.
@@ -15,6 +16,17 @@ pub enum Axis {
     Cols,
 }
 
+/// How the caller's row-major buffer is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// As the matrix: stage 1 makes it column-major.
+    Plain,
+    /// As the column-major buffer of the transposed matrix, which it is byte for byte where the tile
+    /// divides the shards. The solver's rows are the caller's columns, and its grid is the caller's
+    /// mesh transposed.
+    Transposed,
+}
+
 /// What one rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -24,6 +36,17 @@ pub struct Traffic {
     pub received: u64,
     /// Messages sent.
     pub messages: u64,
+}
+
+impl Traffic {
+    /// The larger of each figure.
+    fn max(self, other: Self) -> Self {
+        Self {
+            sent: self.sent.max(other.sent),
+            received: self.received.max(other.received),
+            messages: self.messages.max(other.messages),
+        }
+    }
 }
 
 impl std::ops::Add for Traffic {
@@ -40,7 +63,8 @@ impl std::ops::Add for Traffic {
 
 /// The stages of one matrix, forward (caller to solver) and reverse.
 ///
-/// 1. Conversion between the caller's row-major buffer and the solver's column-major one.
+/// 1. Conversion between the caller's row-major buffer and the solver's column-major one; none in the
+///    transposed view. The local side of a reading comes with it, or follows it in place.
 /// 2. Compaction: closes the gaps between shards, columns first.
 /// 3. Dealing: whole tiles to their owners, columns first.
 ///
@@ -49,15 +73,18 @@ impl std::ops::Add for Traffic {
 pub struct MatrixPlan {
     dtype: DType,
     grid: ProcessGrid,
+    view: View,
     rows: Dimension,
     cols: Dimension,
+    reorderings: Vec<(Axis, Permutation)>,
     phases: [(Axis, Phase); 4],
     most_pieces: u64,
 }
 
 /// A slab travels in parts of at least so many bytes: small enough that packing the first one and
-/// unpacking the last one, which nothing goes beside, are short; large enough for the link's full rate.
-pub const UNIT_BYTES: u64 = 32 << 20;
+/// unpacking the last one, which nothing goes beside, are short; large enough for the link's full rate,
+/// since every exchange costs some time however short (two H200s).
+pub const UNIT_BYTES: u64 = 128 << 20;
 
 /// A piece of a replicated result that a rank hands to another: some of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,21 +101,30 @@ pub struct Piece {
 pub type CollectionRound = (Option<(u64, Piece)>, Option<Piece>);
 
 impl MatrixPlan {
-    /// The plan of a matrix of `rows` × `cols` on `grid`; each dimension must have been made for the
-    /// grid's processes along it.
-    pub fn new(dtype: DType, grid: ProcessGrid, rows: Dimension, cols: Dimension) -> Self {
-        Self::with_units(dtype, grid, rows, cols, UNIT_BYTES)
+    /// The plan of a matrix of `rows` × `cols` on `grid`, the solver's; each dimension must have been
+    /// made for the grid's processes along it. The transposed view needs dimensions that fit
+    /// ([`Dimension::fits`]).
+    pub fn new(dtype: DType, grid: ProcessGrid, view: View, rows: Dimension, cols: Dimension) -> Self {
+        Self::with_units(dtype, grid, view, rows, cols, UNIT_BYTES)
     }
 
     /// As [`MatrixPlan::new`], with slabs in parts of at least `unit_bytes` instead of [`UNIT_BYTES`].
     pub fn with_units(
         dtype: DType,
         grid: ProcessGrid,
+        view: View,
         rows: Dimension,
         cols: Dimension,
         unit_bytes: u64,
     ) -> Self {
         assert!(rows.procs() == grid.rows() && cols.procs() == grid.cols(), "dimensions of another grid");
+        let fits = rows.fits() && cols.fits();
+        assert!(view == View::Plain || fits, "a buffer to be padded has no transposed view");
+        let reorderings = [(Axis::Cols, &cols), (Axis::Rows, &rows)]
+            .into_iter()
+            .filter(|_| fits)
+            .filter_map(|(axis, dimension)| Some((axis, dimension.reordering()?)))
+            .collect();
         let transport = |dimension: &Dimension, across: u64, packed| {
             let slab_bytes = dimension.tile() * across * dtype.size();
             let parts = [4, 2]
@@ -105,9 +141,8 @@ impl MatrixPlan {
             if !dimension.moves() {
                 return Phase::default();
             }
-            let cyclic = dimension.cyclic();
-            let place = |k: GlobalTile| (k.0 < cyclic.tiles()).then(|| cyclic.place(k));
-            Phase::dealing(dimension, transport, place)
+            let tiles = dimension.cyclic().tiles();
+            Phase::dealing(dimension, transport, |k| (k.0 < tiles).then(|| dimension.place(k)))
         };
         let phases = [
             (Axis::Cols, Phase::compaction(&cols, by_cols)),
@@ -115,7 +150,7 @@ impl MatrixPlan {
             (Axis::Cols, dealing(&cols, by_cols)),
             (Axis::Rows, dealing(&rows, by_rows)),
         ];
-        let mut plan = Self { dtype, grid, rows, cols, phases, most_pieces: 0 };
+        let mut plan = Self { dtype, grid, view, rows, cols, reorderings, phases, most_pieces: 0 };
         plan.most_pieces = (0..grid.size()).map(|rank| plan.pieces(grid.coordinate(rank))).max().unwrap_or(0);
         plan
     }
@@ -125,9 +160,32 @@ impl MatrixPlan {
         self.dtype
     }
 
-    /// The process grid.
+    /// The solver's process grid.
     pub fn grid(&self) -> ProcessGrid {
         self.grid
+    }
+
+    /// How the caller's buffer is taken.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// The caller's mesh, as a grid.
+    pub fn mesh(&self) -> ProcessGrid {
+        match self.view {
+            View::Plain => self.grid,
+            View::Transposed => ProcessGrid::new(self.grid.cols(), self.grid.rows()),
+        }
+    }
+
+    /// Where the device that plays `rank` stands in the caller's mesh.
+    pub fn mesh_coordinate(&self, rank: u64) -> Coordinate {
+        let at = self.grid.coordinate(rank);
+        let (row, col) = (self.rows.mesh_coordinate(at.row), self.cols.mesh_coordinate(at.col));
+        match self.view {
+            View::Plain => Coordinate { row, col },
+            View::Transposed => Coordinate { row: col, col: row },
+        }
     }
 
     /// The rows.
@@ -145,9 +203,18 @@ impl MatrixPlan {
         &self.phases
     }
 
+    /// What has to change place on every device, in slots of one tile, where stage 1 does not apply
+    /// the reading in passing: in place, and in the transposed view. In this order forward.
+    pub fn reorderings(&self) -> &[(Axis, Permutation)] {
+        &self.reorderings
+    }
+
     /// Rows and columns of the caller's buffer on each device.
     pub fn caller_shape(&self) -> [u64; 2] {
-        [self.rows.held(), self.cols.held()]
+        match self.view {
+            View::Plain => [self.rows.held(), self.cols.held()],
+            View::Transposed => [self.cols.held(), self.rows.held()],
+        }
     }
 
     /// Rows and columns of the solver's buffer on each device.
@@ -160,7 +227,8 @@ impl MatrixPlan {
         self.rows.capacity() * self.cols.capacity() * self.dtype.size()
     }
 
-    /// Whether stage 1 can work where the caller's buffer stands: the tile divides both shards.
+    /// Whether stage 1, if there is one, can work where the caller's buffer stands: the tile divides
+    /// both shards.
     pub fn in_place(&self) -> bool {
         self.rows.fits() && self.cols.fits()
     }
@@ -184,7 +252,8 @@ impl MatrixPlan {
         let collected = self.collection_rounds().min(2) * self.piece_bytes();
         let [rows, cols] = self.solver_shape();
         let slab = (self.rows.tile() * cols).max(self.cols.tile() * rows) * self.dtype.size();
-        let in_place = if self.in_place() && rows != cols && rows > 1 && cols > 1 { 2 * slab } else { 0 };
+        let converts = self.view == View::Plain && self.in_place();
+        let in_place = if converts && rows != cols && rows > 1 && cols > 1 { 2 * slab } else { 0 };
         phases.chain([collected, in_place]).max().unwrap_or(0)
     }
 
@@ -273,35 +342,75 @@ impl MatrixPlan {
 
     /// What `rank` sends and receives on the way back, collection of a replicated result included.
     pub fn reverse_traffic(&self, rank: u64) -> Traffic {
+        self.phase_traffic(rank, true) + self.collection_traffic(rank)
+    }
+
+    fn collection_traffic(&self, rank: u64) -> Traffic {
         let [rows, cols] = self.peers(rank);
         let others = (rows.end - rows.start) * (cols.end - cols.start) - 1;
         let ours = self.pieces(self.grid.coordinate(rank));
         let filled_rows = rows.clone().filter(|&row| self.rows.caller_count(row) > 0).count() as u64;
         let all: u64 =
             filled_rows * cols.map(|col| self.pieces(Coordinate { row: rows.start, col })).sum::<u64>();
-        self.phase_traffic(rank, true)
-            + Traffic {
-                sent: others * ours * self.piece_bytes(),
-                received: (all - ours) * self.piece_bytes(),
-                messages: others * ours,
-            }
+        Traffic {
+            sent: others * ours * self.piece_bytes(),
+            received: (all - ours) * self.piece_bytes(),
+            messages: others * ours,
+        }
+    }
+
+    /// What the busiest rank sends and receives at most, forward or on the way back; of a replicated
+    /// result rank 0 has most to collect.
+    pub fn busiest(&self, reverse: bool) -> Traffic {
+        // Phases along rows and along columns add up, so the busiest places meet in one rank.
+        let along = |axis: Axis, procs: u64| {
+            let ranks = (0..procs).map(|p| match axis {
+                Axis::Rows => self.grid.rank(Coordinate { row: p, col: 0 }),
+                Axis::Cols => self.grid.rank(Coordinate { row: 0, col: p }),
+            });
+            ranks.map(|rank| self.axis_traffic(axis, rank, reverse)).fold(Traffic::default(), Traffic::max)
+        };
+        let phases = along(Axis::Rows, self.grid.rows()) + along(Axis::Cols, self.grid.cols());
+        phases + if reverse { self.collection_traffic(0) } else { Traffic::default() }
+    }
+
+    /// Bytes that all ranks together send, forward or on the way back.
+    pub fn sent_in_all(&self, reverse: bool) -> u64 {
+        let (rows, cols) = (self.grid.rows(), self.grid.cols());
+        let along = |axis: Axis, procs: u64, step: u64| -> u64 {
+            (0..procs).map(|p| self.axis_traffic(axis, p * step, reverse).sent).sum()
+        };
+        let phases = cols * along(Axis::Rows, rows, cols) + rows * along(Axis::Cols, cols, 1);
+        let collected = (0..self.grid.size()).map(|rank| self.collection_traffic(rank).sent).sum::<u64>();
+        phases + if reverse { collected } else { 0 }
+    }
+
+    /// Rounds of messages, forward or on the way back.
+    pub fn rounds(&self, reverse: bool) -> u64 {
+        let phases: usize = self.phases.iter().map(|(_, phase)| phase.exchanges()).sum();
+        phases as u64 + if reverse { self.collection_rounds() } else { 0 }
     }
 
     fn phase_traffic(&self, rank: u64, reverse: bool) -> Traffic {
+        self.axis_traffic(Axis::Rows, rank, reverse) + self.axis_traffic(Axis::Cols, rank, reverse)
+    }
+
+    fn axis_traffic(&self, axis: Axis, rank: u64, reverse: bool) -> Traffic {
+        let bytes = self.across(axis) * self.dtype.size();
         let mut total = Traffic::default();
-        for (axis, phase) in &self.phases {
-            let bytes = self.across(*axis) * self.dtype.size();
-            let moved = phase.moved(self.position(*axis, rank));
+        if bytes == 0 {
+            return total;
+        }
+        for (_, phase) in self.phases.iter().filter(|(along, _)| *along == axis) {
+            let moved = phase.moved(self.position(axis, rank));
             let (out, into) =
                 if reverse { (moved.received, moved.sent) } else { (moved.sent, moved.received) };
-            if bytes > 0 {
-                total = total
-                    + Traffic {
-                        sent: out.elements * bytes,
-                        received: into.elements * bytes,
-                        messages: out.messages,
-                    };
-            }
+            total = total
+                + Traffic {
+                    sent: out.elements * bytes,
+                    received: into.elements * bytes,
+                    messages: out.messages,
+                };
         }
         total
     }

@@ -114,13 +114,15 @@ impl Volume {
     }
 }
 
-/// What one process sends and receives in a phase.
+/// What one process sends, receives and copies in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// To other processes.
     pub sent: Volume,
     /// From other processes.
     pub received: Volume,
+    /// Elements of the dimension that it copies from place to place.
+    pub copied: u64,
 }
 
 /// One stage along one dimension.
@@ -151,11 +153,15 @@ impl Phase {
         rounds.retain(|round| !round.is_empty());
         let transfers = || rounds.iter().flat_map(|round| &round.transfers);
         let moves = || rounds.iter().flat_map(|round| &round.moves);
-        let procs = transfers().map(|t| t.from.max(t.to) + 1).max().unwrap_or(0);
+        let procs = transfers().map(|t| t.from.max(t.to)).chain(moves().map(|m| m.proc)).max();
+        let procs = procs.map_or(0, |last| last + 1);
         let mut moved = vec![Moved::default(); index(procs)];
         for t in transfers() {
             moved[index(t.from)].sent.add(t, parts);
             moved[index(t.to)].received.add(t, parts);
+        }
+        for m in moves() {
+            moved[index(m.proc)].copied += parts * m.len;
         }
         let in_scratch = || {
             let ends = (transfers().flat_map(|t| [(t.source, t.len), (t.target, t.len)]))
@@ -226,7 +232,7 @@ impl Phase {
         self.scratch
     }
 
-    /// What process `proc` sends and receives.
+    /// What process `proc` sends, receives and copies.
     pub fn moved(&self, proc: u64) -> Moved {
         self.moved.get(index(proc)).copied().unwrap_or_default()
     }

@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::communicator::{Communicator, Message, Ticket};
-use crate::device::{Buffer, Device, MatrixView, Share};
+use crate::device::{Buffer, Device, MatrixView, Permutation, Share};
 use crate::layout::ProcessGrid;
-use crate::plan::{Axis, LocalMove, MatrixPlan, Phase, Place, Round};
+use crate::plan::{Axis, LocalMove, MatrixPlan, Phase, Place, Round, View};
 
 /// One rank with what it works with. `scratch` is shared by all stages of a call.
 #[derive(Clone, Copy)]
@@ -23,17 +23,27 @@ impl Rank<'_> {
     pub fn forward(&self, plan: &MatrixPlan, caller: Buffer, solver: Buffer) -> Result<()> {
         let rank = self.communicator.rank();
         let view = solver_view(plan, solver);
-        if caller.address() == solver.address() && !solver.is_empty() {
-            assert!(plan.in_place(), "the caller's buffer is not the solver's size");
-            self.device.convert_in_place(view.dtype, solver, view.rows, view.cols, self.scratch)?;
-        } else {
-            let at = plan.grid().coordinate(rank);
-            self.device.convert_forward(
-                &caller_view(plan, caller),
-                &view,
-                plan.rows().caller_map(at.row),
-                plan.cols().caller_map(at.col),
-            )?;
+        let in_place = in_place(plan, caller, solver);
+        match plan.view() {
+            View::Plain if in_place => {
+                self.device.convert_in_place(view.dtype, solver, view.rows, view.cols, self.scratch)?;
+            }
+            View::Plain => {
+                let at = plan.grid().coordinate(rank);
+                self.device.convert_forward(
+                    &caller_view(plan, caller),
+                    &view,
+                    plan.rows().caller_map(at.row),
+                    plan.cols().caller_map(at.col),
+                )?;
+            }
+            View::Transposed if in_place => {}
+            View::Transposed => self.copy_whole(plan, caller, solver)?,
+        }
+        if in_place || plan.view() == View::Transposed {
+            for (axis, permutation) in plan.reorderings() {
+                self.permute(plan, *axis, &view, permutation)?;
+            }
         }
         self.distribute(plan, solver)
     }
@@ -57,18 +67,61 @@ impl Rank<'_> {
         Ok(())
     }
 
+    /// Completes a square matrix that was brought to the solver: the identity goes into the padding that
+    /// a reading leaves inside, so that what is solved is the caller's system beside a trivial one.
+    pub fn complete(&self, plan: &MatrixPlan, solver: Buffer) -> Result<()> {
+        let (rows, cols) = (plan.rows(), plan.cols());
+        if !rows.is_padded() {
+            return Ok(());
+        }
+        let at = plan.grid().coordinate(self.communicator.rank());
+        let real = [rows.original_map(at.row), cols.original_map(at.col)];
+        let view = solver_view(plan, solver);
+        self.device.set_identity(&view, rows.global_map(at.row), cols.global_map(at.col), real, None)
+    }
+
     /// The stages backwards: fills `caller` from `solver`, which is used up. If both are the same
     /// memory, the last stage works in place, which the plan must allow.
     pub fn reverse(&self, plan: &MatrixPlan, solver: Buffer, caller: Buffer) -> Result<()> {
         let rank = self.communicator.rank();
         let view = solver_view(plan, solver);
         self.restore(plan, solver)?;
-        if caller.address() == solver.address() && !solver.is_empty() {
-            assert!(plan.in_place(), "the caller's buffer is not the solver's size");
-            return self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch);
+        let in_place = in_place(plan, caller, solver);
+        if in_place || plan.view() == View::Transposed {
+            for (axis, permutation) in plan.reorderings().iter().rev() {
+                self.permute(plan, *axis, &view, &permutation.inverse())?;
+            }
         }
-        self.place(plan, rank, 0, &view, caller)?;
-        self.collect(plan, &view, caller)
+        match plan.view() {
+            View::Plain if in_place => {
+                self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch)
+            }
+            View::Plain => {
+                self.place(plan, rank, 0, &view, caller)?;
+                self.collect(plan, &view, caller)
+            }
+            View::Transposed if in_place => Ok(()),
+            View::Transposed => self.copy_whole(plan, solver, caller),
+        }
+    }
+
+    /// Copies a buffer that is the caller's and the solver's alike.
+    fn copy_whole(&self, plan: &MatrixPlan, from: Buffer, to: Buffer) -> Result<()> {
+        let elements = plan.solver_bytes() / plan.dtype().size();
+        self.device.copy_lines(plan.dtype(), from, elements, to, elements, elements, 1)
+    }
+
+    fn permute(
+        &self,
+        plan: &MatrixPlan,
+        axis: Axis,
+        view: &MatrixView,
+        permutation: &Permutation,
+    ) -> Result<()> {
+        match axis {
+            Axis::Rows => self.device.permute_rows(view, plan.rows().tile(), permutation),
+            Axis::Cols => self.device.permute_columns(view, plan.cols().tile(), permutation),
+        }
     }
 
     /// Writes columns of `owner`'s solver buffer, from its local column `first` on, to where they
@@ -227,6 +280,13 @@ impl<'a> Passage<'a> {
         };
         self.rank.device.copy_lines_in(share, dtype, source, ld_source, target, ld_target, len, lines)
     }
+}
+
+/// Whether both are the same memory, which the plan must allow.
+fn in_place(plan: &MatrixPlan, caller: Buffer, solver: Buffer) -> bool {
+    let shared = caller.address() == solver.address() && !solver.is_empty();
+    assert!(!shared || plan.in_place(), "the caller's buffer is not the solver's size");
+    shared
 }
 
 /// The solver's buffer: column-major, whole tiles.

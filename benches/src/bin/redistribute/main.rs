@@ -16,7 +16,7 @@ use meshsolve::communicator::{Communicator, Message};
 use meshsolve::device::cuda::CudaDevice;
 use meshsolve::device::{Buffer, Scratch};
 use meshsolve::layout::ProcessGrid;
-use meshsolve::plan::{Dimension, MatrixPlan, Placement, UNIT_BYTES};
+use meshsolve::plan::{Dimension, MatrixPlan, Placement, UNIT_BYTES, View};
 use meshsolve::routines::Rank;
 use meshsolve::{DType, libraries};
 use meshsolve_benches::clock::{Clock, Times};
@@ -110,7 +110,8 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
 /// The way of a square matrix.
 fn plan(dtype: DType, [rows, cols]: [u64; 2], n: u64, tile: u64, unit_bytes: u64) -> MatrixPlan {
     let order = |procs| Dimension::new(n, tile, procs, Placement::Sharded);
-    MatrixPlan::with_units(dtype, ProcessGrid::new(rows, cols), order(rows), order(cols), unit_bytes)
+    let grid = ProcessGrid::new(rows, cols);
+    MatrixPlan::with_units(dtype, grid, View::Plain, order(rows), order(cols), unit_bytes)
 }
 
 /// One rank.

@@ -4,13 +4,19 @@
 //! outside the result counts too. What is right is the business of the kernels' own tests.
 //!
 //! With the feature `cuda` and `MESHSOLVE_TEST_GPU=1` in the environment every case also runs on the
-//! first GPU, with the kernels as the driver compiled them. `PROPTEST_CASES` sets how many cases there are.
+//! first GPU, with the kernels as the driver compiled them. `PROPTEST_CASES` sets how many cases there are:
+//! with few of them, and `--skip large`, the suite also fits a tool that checks every access.
 #![cfg(feature = "emulator")]
+
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(feature = "cuda")]
+mod large;
 
 use meshsolve::communicator::LocalCommunicator;
 use meshsolve::device::emulator::{EmulatorDevice, Order};
 use meshsolve::device::{Buffer, CpuDevice, Device, IndexMap, MatrixView, Operation, Permutation, Triangle};
-use meshsolve::plan::Plan;
+use meshsolve::plan::{Plan, Request};
 use meshsolve::routines::{Backend, Operands, run};
 use meshsolve::simulate::on_ranks;
 use meshsolve::solver::FaerSolver;
@@ -68,69 +74,6 @@ fn agree<const N: usize>(memories: [Memory; N], order: Order, operate: impl Fn(&
     assert!(on_cpu != memories, "the operations changed nothing, so nothing was compared");
 }
 
-/// The first GPU of this machine.
-#[cfg(feature = "cuda")]
-mod gpu {
-    use super::{Buffer, Device, Memory};
-    use cust::context::CurrentContext;
-    use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
-    use cust::stream::{Stream, StreamFlags};
-    use meshsolve::device::cuda::{CudaDevice, DriverMemory};
-
-    /// Whether tests run on the GPU.
-    pub fn is_wanted() -> bool {
-        std::env::var_os("MESHSOLVE_TEST_GPU").is_some_and(|value| value == "1")
-    }
-
-    /// Runs `body` with the GPU, on a stream that waits for no other.
-    pub fn with_device<R>(body: impl FnOnce(&CudaDevice<'_>, &Stream) -> R) -> R {
-        thread_local! {
-            static STREAM: Stream = {
-                // The context stays, for the kernels are kept in it.
-                std::mem::forget(cust::quick_init().expect("a GPU, as MESHSOLVE_TEST_GPU=1 says"));
-                Stream::new(StreamFlags::NON_BLOCKING, None).unwrap()
-            };
-        }
-        STREAM.with(|stream| {
-            // SAFETY: the stream lives as long as the thread, whose current context is the stream's.
-            let memory = unsafe { DriverMemory::new(stream.as_inner()) };
-            // SAFETY: as above.
-            let device = unsafe { CudaDevice::new(stream.as_inner(), &memory) }.unwrap();
-            body(&device, stream)
-        })
-    }
-
-    /// What device memory holds, as the operations see it.
-    pub fn window<T: DeviceCopy>(memory: &DeviceBuffer<T>) -> Buffer {
-        let bytes = (memory.len() * size_of::<T>()) as u64;
-        // SAFETY: the tests use the window only while the memory lives, in the order of one stream.
-        unsafe { Buffer::from_raw(memory.as_device_ptr().as_raw() as *mut u8, bytes) }
-    }
-
-    /// Waits for uploads: they may still be under way when the call returns, and no stream waits for them.
-    pub fn finish_uploads() {
-        CurrentContext::synchronize().unwrap();
-    }
-
-    /// The memories after the operations, which ran on copies of them.
-    pub fn operate<const N: usize>(
-        memories: &[Memory; N],
-        operate: impl Fn(&dyn Device, [Buffer; N]),
-    ) -> [Memory; N] {
-        with_device(|device, stream| {
-            let copies = memories.each_ref().map(|memory| DeviceBuffer::from_slice(&memory.0).unwrap());
-            finish_uploads();
-            operate(device, copies.each_ref().map(window));
-            stream.synchronize().unwrap();
-            copies.map(|copy| {
-                let mut memory = Memory(vec![0; copy.len()]);
-                copy.copy_to(&mut memory.0).unwrap();
-                memory
-            })
-        })
-    }
-}
-
 /// Stands in for the GPU in a build without the feature `cuda`.
 #[cfg(not(feature = "cuda"))]
 mod gpu {
@@ -145,70 +88,6 @@ mod gpu {
     }
 }
 
-/// Element positions that need 32 bits and more. No host loops and no emulator: the expected word
-/// follows from its position.
-#[cfg(feature = "cuda")]
-#[test]
-fn conversions_of_more_than_two_to_the_31_elements() {
-    use cust::memory::{CopyDestination, DeviceBuffer};
-
-    if !gpu::is_wanted() {
-        eprintln!("skipped: needs a GPU with 18 GB free and MESHSOLVE_TEST_GPU=1");
-        return;
-    }
-    const CHUNK: usize = 1 << 24;
-    const RUN: usize = 1 << 12;
-    /// Differs from place to place: the factor is odd.
-    fn word(place: usize) -> u32 {
-        (place as u32).wrapping_mul(0x9E37_79B1)
-    }
-    let expect = |data: &DeviceBuffer<u32>, source: &dyn Fn(usize) -> usize| {
-        let last = data.len() - RUN;
-        // The whole buffer at distances that share no factor with the strips, its end, and where
-        // positions leave 31 bits.
-        let starts = (0..last).step_by(1_000_003).chain([last, (1 << 31) - RUN / 2]);
-        let mut words = vec![0; RUN];
-        for start in starts.filter(|&start| start <= last) {
-            data.index(start..start + RUN).copy_to(&mut words).unwrap();
-            for (place, &found) in (start..).zip(&words) {
-                let source = source(place);
-                assert_eq!(found, word(source), "element {place} is not the source's element {source}");
-            }
-        }
-    };
-    let (short, long) = (3, 715_827_885);
-    let count = short * long;
-    assert!(count > 1 << 31);
-    gpu::with_device(|cuda, stream| {
-        let device: &dyn Device = cuda;
-        for (rows, cols) in [(short, long), (long, short)] {
-            // SAFETY: every word is written before it is read.
-            let (mut row_major, mut col_major) = unsafe {
-                (DeviceBuffer::uninitialized(count).unwrap(), DeviceBuffer::uninitialized(count).unwrap())
-            };
-            for start in (0..count).step_by(CHUNK) {
-                let words: Vec<u32> = (start..count.min(start + CHUNK)).map(word).collect();
-                row_major.index(start..start + words.len()).copy_from(&words).unwrap();
-            }
-            col_major.set_32(u32::MAX).unwrap();
-            gpu::finish_uploads();
-            let [m, n] = [rows, cols].map(|extent| extent as u64);
-            let by_rows = view(DType::F32, gpu::window(&row_major), n, m, n);
-            let by_cols = view(DType::F32, gpu::window(&col_major), m, m, n);
-            let (row_map, col_map) = (IndexMap::identity(m), IndexMap::identity(n));
-            device.convert_forward(&by_rows, &by_cols, row_map, col_map).unwrap();
-            stream.synchronize().unwrap();
-            expect(&col_major, &|place| place % rows * cols + place / rows);
-
-            row_major.set_32(u32::MAX).unwrap();
-            gpu::finish_uploads();
-            device.convert_reverse(&by_cols, &by_rows, row_map, col_map).unwrap();
-            stream.synchronize().unwrap();
-            expect(&row_major, &|place| place);
-        }
-    });
-}
-
 /// 40 cases unless the environment says otherwise.
 fn cases() -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
@@ -217,10 +96,9 @@ fn cases() -> ProptestConfig {
     }
 }
 
-/// The outputs of all ranks of a Cholesky solve on a 2 × 2 grid, on devices of one kind.
-fn solve<D: Device>(request: &str, new_device: impl Fn() -> D + Sync) -> Vec<Vec<Memory>> {
-    let plan = Plan::from_json(request).unwrap();
-    let mut inputs: Vec<Vec<Memory>> = (0..4).map(|rank| shards(&plan, rank / 2, rank % 2)).collect();
+/// The outputs of all places of a Cholesky solve on a 2 × 2 mesh, on devices of one kind.
+fn solve<D: Device>(plan: &Plan, new_device: impl Fn() -> D + Sync) -> Vec<Vec<Memory>> {
+    let mut inputs: Vec<Vec<Memory>> = (0..4).map(|place| shards(plan, place / 2, place % 2)).collect();
     let size = |spec: &meshsolve::plan::OperandSpec| spec.shape.iter().product::<u64>() * spec.dtype.size();
     let mut outputs: Vec<Vec<Memory>> =
         (0..4).map(|_| plan.outputs().iter().map(|spec| Memory::new(size(spec))).collect()).collect();
@@ -239,7 +117,8 @@ fn solve<D: Device>(request: &str, new_device: impl Fn() -> D + Sync) -> Vec<Vec
         .collect();
     let work = |rank: usize, communicator: &LocalCommunicator| -> Result<()> {
         let (device, solver) = (new_device(), FaerSolver::new(communicator));
-        run(&plan, &Backend { device: &device, communicator, solver: &solver }, Ok(operands[rank].clone()))
+        let place = plan.roles().iter().position(|&role| role == rank as u64).unwrap();
+        run(plan, &Backend { device: &device, communicator, solver: &solver }, Ok(operands[place].clone()))
     };
     on_ranks(4, work).unwrap();
     outputs
@@ -264,15 +143,17 @@ fn a_whole_cholesky_solve() {
             r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":6,"grid":[2,2],"tile":{tile},
                 "b":{{"rows":"sharded","cols":"sharded"}},"triangle":null,"log_det":true}}"#
         );
-        let on_cpu = solve(&request, CpuDevice::new);
-        for order in [Order::Forward, Order::Reverse, Order::Shuffled(5)] {
-            let emulated = solve(&request, || EmulatorDevice::new(order));
-            assert!(on_cpu == emulated, "n = {n}, tile {tile}, {order:?}");
+        for plan in Plan::candidates(&Request::from_json(&request).unwrap()) {
+            let on_cpu = solve(&plan, CpuDevice::new);
+            for order in [Order::Forward, Order::Reverse, Order::Shuffled(5)] {
+                let emulated = solve(&plan, || EmulatorDevice::new(order));
+                assert!(on_cpu == emulated, "n = {n}, tile {tile}, {order:?}");
+            }
+            // Memory that starts alike on both sides would hide a solve that wrote nothing.
+            let status =
+                on_cpu.iter().map(|outputs| bytemuck::cast_slice::<_, i32>(&outputs.last().unwrap().0)[0]);
+            assert_eq!(status.collect::<Vec<_>>(), [0; 4]);
         }
-        // Memory that starts alike on both sides would hide a solve that wrote nothing.
-        let status =
-            on_cpu.iter().map(|outputs| bytemuck::cast_slice::<_, i32>(&outputs.last().unwrap().0)[0]);
-        assert_eq!(status.collect::<Vec<_>>(), [0; 4]);
     }
 }
 
@@ -288,19 +169,25 @@ prop_compose! {
     /// A map of `count` local indices whose results stay below its limit, and at least one is valid.
     fn any_map(count: u64)(
         tile in 1_u64..40, procs in 1_u64..4, proc_seed in 0_u64..4, cut in 0_u64..20,
-        turn in 0.0..1.0_f64, rotates: bool,
+        turn in 0.0..1.0_f64, kind in 0..3, merged in 1_u64..4, short in 0_u64..40,
     ) -> IndexMap {
         let proc = proc_seed % procs;
-        let capacity = count.div_ceil(tile) * tile * procs;
+        let tiles = count.div_ceil(tile);
+        let capacity = tiles * tile * procs;
         let base = IndexMap::block_cyclic(tile, procs, proc, capacity);
-        let rotated = if rotates {
-            IndexMap { shift: (turn * capacity as f64) as u64 % capacity, capacity, ..base }
-        } else {
-            base
+        let ordered = match kind {
+            0 => base,
+            1 => IndexMap { shift: (turn * capacity as f64) as u64 % capacity, capacity, ..base },
+            // Shards end inside their last tile.
+            _ => {
+                let fine = procs * merged;
+                let shard = (tiles.div_ceil(merged) * tile - short % tile).max(1);
+                IndexMap { fine, coarse: procs, shard, limit: fine * shard, ..base }
+            }
         };
         // Local index 0 stays valid, so that every operation has something to do.
-        let least = rotated.map(0).map_or(capacity, |first| first + 1);
-        IndexMap { limit: capacity.saturating_sub(cut).max(least), ..rotated }
+        let least = ordered.map(0).map_or(capacity, |first| first + 1);
+        IndexMap { limit: ordered.limit.saturating_sub(cut).max(least), ..ordered }
     }
 }
 
@@ -308,6 +195,11 @@ prop_compose! {
 fn any_mapped() -> impl Strategy<Value = (u64, u64, IndexMap, IndexMap)> {
     (1_u64..80, 1_u64..80)
         .prop_flat_map(|(rows, cols)| (Just(rows), Just(cols), any_map(rows), any_map(cols)))
+}
+
+/// The buffer from its element `offset` on.
+fn from_element(offset: u64, dtype: DType, buffer: Buffer) -> Buffer {
+    buffer.slice(offset * dtype.size(), buffer.bytes() - offset * dtype.size())
 }
 
 fn view(dtype: DType, data: Buffer, ld: u64, rows: u64, cols: u64) -> MatrixView {
@@ -318,11 +210,16 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn conversions((rows, cols, row_map, col_map) in any_mapped(), slack in 0_u64..4, dtype in any_dtype(), order in any_order()) {
+    fn conversions(
+        (rows, cols, row_map, col_map) in any_mapped(), slack in 0_u64..4, offsets in (0_u64..3, 0_u64..3),
+        dtype in any_dtype(), order in any_order(),
+    ) {
         let (wide, tall) = (col_map.limit + slack, rows + slack);
-        let row_major = Memory::new(row_map.limit * wide * dtype.size());
-        let col_major = Memory::new((cols * tall + 1) * dtype.size());
+        let row_major = Memory::new((offsets.0 + row_map.limit * wide) * dtype.size());
+        let col_major = Memory::new((offsets.1 + cols * tall + 1) * dtype.size());
         let operate = |forward: bool| move |device: &dyn Device, [row_major, col_major]: [Buffer; 2]| {
+            let (row_major, col_major) =
+                (from_element(offsets.0, dtype, row_major), from_element(offsets.1, dtype, col_major));
             let row_major = view(dtype, row_major, wide, row_map.limit, col_map.limit);
             let col_major = view(dtype, col_major, tall, rows, cols);
             if forward {
@@ -340,11 +237,13 @@ proptest! {
 
     #[test]
     fn conversion_in_place(
-        rows in 2_u64..90, cols in 2_u64..90, room in 1_u64..200, dtype in any_dtype(), order in any_order(),
+        rows in 2_u64..90, cols in 2_u64..90, room in 1_u64..200, offset in 0_u64..3, dtype in any_dtype(),
+        order in any_order(),
     ) {
-        let matrix = Memory::new(rows * cols * dtype.size());
+        let matrix = Memory::new((offset + rows * cols) * dtype.size());
         let scratch = Memory::new(room * rows.max(cols) * dtype.size());
         agree([matrix, scratch], order, |device, [matrix, scratch]| {
+            let matrix = from_element(offset, dtype, matrix);
             device.convert_in_place(dtype, matrix, rows, cols, scratch).unwrap();
         });
     }
@@ -381,8 +280,7 @@ proptest! {
         let mut target = Memory::new((offset + lines * to) * size);
         target.0.iter_mut().for_each(|unit| *unit = !*unit);
         agree([Memory::new((offset + lines * from) * size), target], order, |device, [src, dst]| {
-            let src = src.slice(offset * size, src.bytes() - offset * size);
-            let dst = dst.slice(offset * size, dst.bytes() - offset * size);
+            let (src, dst) = (from_element(offset, dtype, src), from_element(offset, dtype, dst));
             device.copy_lines(dtype, src, from, dst, to, len, lines).unwrap();
         });
     }
@@ -390,39 +288,44 @@ proptest! {
     #[test]
     fn permutations_of_slots(
         sources in (2_u32..10).prop_flat_map(|n| Just((0..n).collect::<Vec<_>>()).prop_shuffle()),
-        tile in 1_u64..40, other in 1_u64..40, dtype in any_dtype(), order in any_order(),
+        tile in 1_u64..40, other in 1_u64..40, slack in 0_u64..4, offset in 0_u64..3, dtype in any_dtype(),
+        order in any_order(),
     ) {
         let permutation = Permutation::from_sources(&sources);
         prop_assume!(!permutation.is_identity());
         let along = sources.len() as u64 * tile;
-        let matrix = Memory::new(along * other * dtype.size());
+        let matrix = Memory::new((offset + (along + slack) * other) * dtype.size());
         agree([matrix.clone()], order, |device, [matrix]| {
-            device.permute_columns(&view(dtype, matrix, other, other, along), tile, &permutation).unwrap();
+            let matrix = view(dtype, from_element(offset, dtype, matrix), other, other, along);
+            device.permute_columns(&matrix, tile, &permutation).unwrap();
         });
         agree([matrix], order, |device, [matrix]| {
-            device.permute_rows(&view(dtype, matrix, along, along, other), tile, &permutation).unwrap();
+            let matrix = view(dtype, from_element(offset, dtype, matrix), along + slack, along, other);
+            device.permute_rows(&matrix, tile, &permutation).unwrap();
         });
     }
 
     #[test]
     fn identity_and_fill(
-        (rows, cols, row_map, col_map) in any_mapped(), from in 0_u64..60, guard in 0_i32..3,
-        count in 1_u64..1000, dtype in any_dtype(), order in any_order(),
+        (rows, cols, row_map, col_map) in any_mapped(), real in (0_u64..80, 0_u64..80), guard in 0_i32..3,
+        count in 1_u64..1000, offset in 0_u64..3, dtype in any_dtype(), order in any_order(),
     ) {
         let matrix = Memory::new(rows * cols * dtype.size());
         let guarded = [matrix.clone(), Memory::of(&[guard]), Memory::new(64)];
         agree(guarded, order, |device, [matrix, guard, changed]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.set_identity(&matrix, row_map, col_map, from, Some(guard)).unwrap();
+            let real = [IndexMap { limit: real.0, ..row_map }, IndexMap::identity(real.1)];
+            device.set_identity(&matrix, row_map, col_map, real, Some(guard)).unwrap();
             device.fill(DType::I32, changed, [0, 0], None).unwrap();
         });
         agree([matrix.clone()], order, |device, [matrix]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.set_identity(&matrix, row_map, col_map, 0, None).unwrap();
+            device.set_identity(&matrix, row_map, col_map, [IndexMap::identity(0); 2], None).unwrap();
         });
-        let filled = [Memory::new(count * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
+        let filled = [Memory::new((offset + count) * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
         agree(filled, order, |device, [data, guard, changed]| {
-            device.fill(dtype, data.slice(0, count * dtype.size()), dtype.nan_bits(), Some(guard)).unwrap();
+            let data = data.slice(offset * dtype.size(), count * dtype.size());
+            device.fill(dtype, data, dtype.nan_bits(), Some(guard)).unwrap();
             device.fill(DType::I32, changed, [7, 0], None).unwrap();
         });
     }
@@ -441,7 +344,12 @@ proptest! {
         bytemuck::cast_slice_mut::<_, u8>(&mut matrix.0)[place..][..real_size as usize].fill(0xFF);
         agree([matrix, Memory::of(&[0_i32; 4]), Memory::new(64)], order, |device, [matrix, flag, changed]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.find_non_finite(&matrix, row_map, col_map, triangle, flag).unwrap();
+            device.find_non_finite(&matrix, row_map, col_map, triangle, flag.slice(0, 4)).unwrap();
+            device.find_non_finite_anywhere(dtype, matrix.data, flag.slice(4, 4)).unwrap();
+            // From the second number on, which is not aligned to 16 bytes, and without the last.
+            let bytes = (numbers - 1) * real_size;
+            let inner = matrix.data.slice(real_size.min(bytes), bytes.saturating_sub(real_size));
+            device.find_non_finite_anywhere(dtype, inner, flag.slice(8, 4)).unwrap();
             device.fill(DType::I32, changed, [0, 0], None).unwrap();
         });
     }
@@ -462,9 +370,21 @@ proptest! {
     }
 
     #[test]
-    fn status_words(max in prop::collection::vec(-2_i32..3, 4), min in prop::collection::vec(-2_i32..3, 4), order in any_order()) {
+    fn status_words(
+        max in prop::collection::vec(-2_i32..9, 4), min in prop::collection::vec(-2_i32..3, 4),
+        map in any_map(9), order in any_order(),
+    ) {
         agree([Memory::of(&max), Memory::of(&min), Memory::of(&[99_i32; 4])], order, |device, [max, min, out]| {
-            device.combine_status(max, min, out).unwrap();
+            device.combine_status(max, min, out, map).unwrap();
+        });
+    }
+
+    #[test]
+    fn conjugates(
+        count in 1_u64..1000, dtype in prop::sample::select(vec![DType::C64, DType::C128]), order in any_order(),
+    ) {
+        agree([Memory::new(count * dtype.size())], order, |device, [data]| {
+            device.conjugate(dtype, data.slice(0, count * dtype.size())).unwrap();
         });
     }
 }
