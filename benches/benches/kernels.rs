@@ -2,14 +2,10 @@
 //! none.
 
 #[cfg(feature = "cuda")]
-#[path = "../src/bin/cusolvermp_alone/gpus.rs"]
-mod gpus;
-#[cfg(feature = "cuda")]
 mod operations;
 
-/// What went wrong, for people.
 #[cfg(feature = "cuda")]
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use meshsolve_benches::gpus::{self, Failure};
 
 #[cfg(not(feature = "cuda"))]
 fn main() {
@@ -34,13 +30,12 @@ fn main() -> Result<(), Failure> {
 
 #[cfg(feature = "cuda")]
 mod on_gpu {
-    use super::Failure;
-    use super::gpus::{copy, memory, window};
     use super::operations::{DTYPES, Matrix, operations};
     use criterion::{BenchmarkId, Criterion, Throughput};
     use cust::event::{Event, EventFlags};
     use cust::stream::Stream;
     use meshsolve::device::cuda::CudaDevice;
+    use meshsolve_benches::gpus::{Failure, copy, memory, window};
     use std::time::Duration;
 
     /// Times by events of the stream, so that enqueuing does not count.

@@ -78,11 +78,11 @@ impl PhaseCost {
     fn of(phase: &Phase, procs: u64, bytes: u64) -> Self {
         let mut between = std::collections::BTreeMap::new();
         let (mut rounds, mut longest) = (0, 0);
-        for transfers in phase.rounds() {
-            let Some(most) = transfers.iter().map(|t| t.len).max() else { continue };
+        for round in phase.rounds() {
+            let Some(most) = round.transfers.iter().map(|t| t.len).max() else { continue };
             rounds += 1;
             longest += most * bytes;
-            for t in transfers {
+            for t in round.transfers {
                 *between.entry((t.from, t.to)).or_insert(0) += t.len * bytes;
             }
         }

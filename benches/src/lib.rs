@@ -1,1 +1,6 @@
-//! Benchmarks of meshsolve: run them with `cargo bench`.
+//! Benchmarks of meshsolve: run them with `cargo bench`. What the programs for GPUs share is here.
+
+#[cfg(feature = "cuda")]
+pub mod clock;
+#[cfg(feature = "cuda")]
+pub mod gpus;

@@ -11,6 +11,11 @@ pub const THREADS: u32 = 256;
 /// Most blocks in a grid; a kernel with more work loops over it.
 const MAX_BLOCKS: u64 = 1 << 20;
 
+/// Most blocks of a copy that runs beside an exchange. Fewer than any data centre GPU has multiprocessors;
+/// each has [`COPIED`] accesses of up to 16 bytes under way per thread. Between two H200s 32 and 64 blocks
+/// copied slower than the link carried, and as many as fit kept the exchange waiting.
+const PART_BLOCKS: u64 = 96;
+
 /// Vectors of 16 bytes that a thread carries of a tile.
 pub(crate) const TILE_VECTORS: u32 = 4;
 
@@ -83,6 +88,26 @@ pub enum RealType {
 impl RealType {
     fn pick(self, names: [&'static str; 2]) -> &'static str {
         names[self as usize]
+    }
+}
+
+/// How much of a device a copy may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All of it.
+    Whole,
+    /// A part that leaves multiprocessors, and most of the memory's bandwidth, to an exchange that runs
+    /// beside the copy.
+    Part,
+}
+
+impl Share {
+    /// Most blocks of a grid.
+    const fn blocks(self) -> u64 {
+        match self {
+            Self::Whole => MAX_BLOCKS,
+            Self::Part => PART_BLOCKS,
+        }
     }
 }
 
@@ -226,7 +251,7 @@ pub(crate) const fn copied_by_block(len: u64, x: u64, y: u64) -> (u64, u64) {
 }
 
 /// Copies lines, in accesses of 16 bytes where everything is aligned to that.
-pub fn copy_lines(size: ElementSize, args: CopyLinesArgs) -> Call<CopyLinesArgs> {
+pub fn copy_lines(size: ElementSize, args: CopyLinesArgs, share: Share) -> Call<CopyLinesArgs> {
     let wide = size.elements_in_a_wide_one(&[args.src, args.dst], &[args.ld_src, args.ld_dst, args.len]);
     let size = if wide > 1 { ElementSize::B16 } else { size };
     let args = CopyLinesArgs {
@@ -240,7 +265,7 @@ pub fn copy_lines(size: ElementSize, args: CopyLinesArgs) -> Call<CopyLinesArgs>
     let items = ceil_div(args.len, width) * ceil_div(args.lines, height);
     Call {
         kernel: size.pick(["copy_lines_b4", "copy_lines_b8", "copy_lines_b16"]),
-        geometry: Geometry { block: lines.block, ..Geometry::blocks(items, 0) },
+        geometry: Geometry { block: lines.block, ..Geometry::blocks(items.min(share.blocks()), 0) },
         args,
     }
 }

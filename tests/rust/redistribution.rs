@@ -6,8 +6,10 @@ use meshsolve::layout::{Coordinate, ProcessGrid};
 use meshsolve::plan::{Dimension, Layout, MatrixPlan, Placement, Plan, Request, View};
 use meshsolve::routines::Rank;
 use meshsolve::{DType, simulate};
+use meshsolve_tests::watch::{Watch, WatchedCommunicator, WatchedDevice};
 use meshsolve_tests::{Memory, UNTOUCHED, deal, encoded};
 use proptest::prelude::*;
+use std::sync::Mutex;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -16,6 +18,8 @@ struct Case {
     extent: [u64; 2],
     tile: [u64; 2],
     placement: [Placement; 2],
+    /// Whether slabs travel in parts.
+    parts: bool,
 }
 
 impl Case {
@@ -23,7 +27,8 @@ impl Case {
         let dimension =
             |k: usize| Dimension::new(self.extent[k], self.tile[k], self.grid[k], self.placement[k]);
         let grid = ProcessGrid::new(self.grid[0], self.grid[1]);
-        MatrixPlan::new(self.dtype, grid, View::Plain, dimension(0), dimension(1))
+        let unit_bytes = if self.parts { 1 } else { u64::MAX };
+        MatrixPlan::with_units(self.dtype, grid, View::Plain, dimension(0), dimension(1), unit_bytes)
     }
 
     /// The global index behind element `l` of what process `proc` holds for the caller.
@@ -80,15 +85,23 @@ fn check(case: Case) {
     let buffers = |memory: &[Memory]| -> Vec<Buffer> { memory.iter().map(Memory::buffer).collect() };
     let (given_buffers, solver_buffers, back_buffers) = (buffers(&given), buffers(&solver), buffers(&back));
 
+    let used = Mutex::new(0);
     let on_device = |work: &(dyn Fn(usize, &Rank<'_>) -> meshsolve::Result<()> + Sync), reverse: bool| {
-        simulate::on_ranks(at.len(), |r, communicator| {
+        simulate::on_ranks(at.len(), |r, local| {
             let device = CpuDevice::new();
             let scratch = Scratch::new(&device, plan.scratch_bytes())?;
-            work(r, &Rank { device: &device, communicator, scratch: scratch.buffer() })?;
+            let watch = Watch::new(scratch.buffer());
+            let watched = WatchedDevice { device: &device, watch: watch.clone() };
+            let communicator = WatchedCommunicator::new(local, watch.clone());
+            let rank = Rank { device: &watched, communicator: &communicator, scratch: scratch.buffer() };
+            work(r, &rank)?;
+            watch.assert_finished();
+            let mut used = used.lock().unwrap();
+            *used = watch.used_scratch().max(*used);
             assert_eq!(device.peak_scratch_bytes(), plan.scratch_bytes(), "one allocation, as planned");
             let rank = r as u64;
             let planned = if reverse { plan.reverse_traffic(rank) } else { plan.forward_traffic(rank) };
-            assert_eq!(communicator.traffic(), planned, "{case:?} rank {r}");
+            assert_eq!(local.traffic(), planned, "{case:?} rank {r}");
             Ok(())
         })
         .unwrap();
@@ -114,6 +127,13 @@ fn check(case: Case) {
             case.assert_real_elements(&plan, at[r], memory);
         }
     }
+
+    let used = used.into_inner().unwrap();
+    // In place the conversion takes what it is given.
+    assert!(
+        used == plan.scratch_bytes() || plan.in_place() && used < plan.scratch_bytes(),
+        "{case:?}: {used}"
+    );
 
     // Never a second full matrix: one slab in flight each way and at most one held.
     let slab = (case.tile[1] * rows).max(case.tile[0] * cols) * case.dtype.size();
@@ -148,7 +168,16 @@ fn every_grid_to_four_by_four() {
                 [(both * 4, both * 8, 4), (13, 17, 3), (29, 23, 5), (3, 5, 8), (2, 1, 1), (0, 3, 2)]
             {
                 for dtype in [DType::F32, DType::F64, DType::C128] {
-                    check(Case { dtype, grid: [pr, pc], extent: [m, n], tile: [t, t], placement: SHARDED });
+                    for parts in [false, true] {
+                        check(Case {
+                            dtype,
+                            grid: [pr, pc],
+                            extent: [m, n],
+                            tile: [t, t],
+                            placement: SHARDED,
+                            parts,
+                        });
+                    }
                 }
             }
         }
@@ -167,6 +196,7 @@ fn replicated_dimensions_are_picked_and_collected() {
                         extent: [m, n],
                         tile: [t, u],
                         placement: [rows, cols],
+                        parts: false,
                     });
                 }
             }
@@ -177,17 +207,84 @@ fn replicated_dimensions_are_picked_and_collected() {
 /// Found by chance: the padding of a last shard does not come back in place.
 #[test]
 fn in_place_with_a_shard_that_ends_in_padding() {
-    check(Case { dtype: DType::C64, grid: [1, 3], extent: [7, 34], tile: [1, 1], placement: SHARDED });
+    check(Case {
+        dtype: DType::C64,
+        grid: [1, 3],
+        extent: [7, 34],
+        tile: [1, 1],
+        placement: SHARDED,
+        parts: false,
+    });
+}
+
+/// Runs the way there on watched ranks and gives each one's operations, exchanges, and operations that
+/// ran beside an exchange.
+fn steps(plan: &MatrixPlan) -> Vec<(usize, usize, usize)> {
+    let ranks = usize::try_from(plan.grid().size()).unwrap();
+    let memory = |bytes| -> Vec<Memory> { (0..ranks).map(|_| Memory::new(bytes)).collect() };
+    let [rows, cols] = plan.caller_shape();
+    let (caller, solver) = (memory(rows * cols * plan.dtype().size()), memory(plan.solver_bytes()));
+    let buffers = |memory: &[Memory]| -> Vec<Buffer> { memory.iter().map(Memory::buffer).collect() };
+    let (caller, solver) = (buffers(&caller), buffers(&solver));
+    let steps = Mutex::new(vec![(0, 0, 0); ranks]);
+    simulate::on_ranks(ranks, |r, local| {
+        let device = CpuDevice::new();
+        let scratch = Scratch::new(&device, plan.scratch_bytes())?;
+        let watch = Watch::new(scratch.buffer());
+        let watched = WatchedDevice { device: &device, watch: watch.clone() };
+        let communicator = WatchedCommunicator::new(local, watch.clone());
+        let rank = Rank { device: &watched, communicator: &communicator, scratch: scratch.buffer() };
+        rank.forward(plan, caller[r], solver[r])?;
+        let (operations, exchanges) = watch.steps();
+        steps.lock().unwrap()[r] = (operations, exchanges, watch.overlapped());
+        Ok(())
+    })
+    .unwrap();
+    steps.into_inner().unwrap()
 }
 
 #[test]
-fn nothing_moves_between_devices_where_each_holds_one_tile() {
-    let case = Case { dtype: DType::F64, grid: [2, 3], extent: [12, 18], tile: [6, 6], placement: SHARDED };
-    let plan = case.plan();
-    for rank in 0..6 {
-        assert_eq!(plan.forward_traffic(rank).sent, 0);
+fn nothing_moves_where_each_device_holds_one_tile() {
+    for (grid, extent) in [([2, 3], [12, 18]), ([1, 1], [12, 18]), ([2, 2], [12, 12]), ([1, 1], [36, 36])] {
+        let case = Case { dtype: DType::F64, grid, extent, tile: [6, 6], placement: SHARDED, parts: true };
+        let plan = case.plan();
+        let square = extent[0] / grid[0] == extent[1] / grid[1];
+        assert!(!square || plan.scratch_bytes() == 0);
+        for (rank, steps) in (0..).zip(steps(&plan)) {
+            assert_eq!(plan.forward_traffic(rank).sent, 0);
+            assert_eq!(steps, (1, 0, 0), "nothing but the conversion");
+        }
+        check(case);
     }
-    check(case);
+}
+
+/// Two processes and 16 tile columns on each: what stays moves at most once, and nearly all of that
+/// beside the exchanges.
+#[test]
+fn local_copies_go_beside_the_exchanges() {
+    let [rows, cols] = [[2, 1], [1, 2]].map(|grid| {
+        let case = Case {
+            dtype: DType::F64,
+            grid,
+            extent: [64, 64],
+            tile: [2, 2],
+            placement: SHARDED,
+            parts: false,
+        };
+        steps(&case.plan())
+    });
+    for (operations, exchanges, overlapped) in cols {
+        assert_eq!(exchanges, 8);
+        // The conversion; seven tiles that stay and change their slot; a few that had to wait in scratch.
+        assert!(operations <= 1 + 7 + 5, "{operations} operations");
+        assert!(overlapped + 3 >= operations - 1, "{overlapped} of {operations} operations are hidden");
+    }
+    for (operations, exchanges, overlapped) in rows {
+        assert_eq!(exchanges, 8);
+        // Eight packed and eight unpacked.
+        assert!(operations <= 1 + 7 + 16 + 1, "{operations} operations");
+        assert!(overlapped + 3 >= operations - 1, "{overlapped} of {operations} operations are hidden");
+    }
 }
 
 #[test]
@@ -410,8 +507,9 @@ proptest! {
         tile in [1u64..12, 1u64..12],
         placement in [placement(), placement()],
         dtype in prop::sample::select(DType::ALL.to_vec()),
+        parts: bool,
     ) {
-        check(Case { dtype, grid, extent, tile, placement });
+        check(Case { dtype, grid, extent, tile, placement, parts });
     }
 
     #[test]
@@ -420,9 +518,10 @@ proptest! {
         tiles in [1u64..=5, 1u64..=5],
         tile in [1u64..9, 1u64..9],
         dtype in prop::sample::select(DType::ALL.to_vec()),
+        parts: bool,
     ) {
         let extent = [grid[0] * tiles[0] * tile[0], grid[1] * tiles[1] * tile[1]];
-        let case = Case { dtype, grid, extent, tile, placement: SHARDED };
+        let case = Case { dtype, grid, extent, tile, placement: SHARDED, parts };
         prop_assert!(case.plan().in_place());
         check(case);
     }

@@ -17,6 +17,23 @@ pub struct Message {
     pub data: Buffer,
 }
 
+/// An exchange that was started and must be finished.
+#[derive(Debug)]
+#[must_use = "an exchange must be finished before its memory is used or given back"]
+pub struct Ticket(u64);
+
+impl Ticket {
+    /// A ticket with a number that tells its communicator which exchange it is for.
+    pub fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// That number.
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+}
+
 /// How an all-reduce combines words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
@@ -45,10 +62,24 @@ pub trait Communicator {
     /// Ranks in the group.
     fn size(&self) -> u64;
 
-    /// Sends and receives as one group: nothing waits for the order inside. The k-th message that a
-    /// rank sends to a peer is the k-th that the peer receives from it; lengths must agree.
-    /// Enqueued in the order of the device's operations.
-    fn exchange(&self, sends: &[Message], receives: &[Message]) -> Result<()>;
+    /// Starts to send and receive as one group: nothing waits for the order inside. The k-th message that
+    /// a rank sends to a peer is the k-th that the peer receives from it; lengths must agree.
+    ///
+    /// The exchange begins when the device's operations enqueued so far and the exchanges started before
+    /// are done. Operations enqueued from now on run beside it: until it is finished they must not touch
+    /// what it receives, nor write what it sends. An exchange that cannot be started is over.
+    fn start(&self, sends: &[Message], receives: &[Message]) -> Result<Ticket>;
+
+    /// Has the device's operations enqueued from now on wait for an exchange and those started before it.
+    /// The host waits for nothing.
+    fn finish(&self, ticket: Ticket) -> Result<()>;
+
+    /// Sends and receives as one group, in the order of the device's operations: see
+    /// [`Communicator::start`].
+    fn exchange(&self, sends: &[Message], receives: &[Message]) -> Result<()> {
+        let ticket = self.start(sends, receives)?;
+        self.finish(ticket)
+    }
 
     /// Combines the words of all ranks in place, enqueued in the order of the device's operations.
     fn all_reduce(&self, reduction: Reduction, words: Buffer) -> Result<()>;

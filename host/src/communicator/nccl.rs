@@ -4,15 +4,17 @@
 //! a [`NcclGroup`] is what was split from it once, for one process grid; a [`NcclCommunicator`] is the
 //! group as one call sees it, on that call's stream.
 
+mod lane;
 mod own;
 mod vote;
 
-use super::{Ballot, Communicator, Message, Reduction};
+use super::{Ballot, Communicator, Message, Reduction, Ticket};
 use crate::device::Buffer;
 use crate::device::cuda::{self, CudaDevice};
 use crate::libraries;
 use crate::{Error, Result};
 use cust::sys;
+use lane::Lane;
 use nccl_sys::{Nccl, loader, ncclComm, ncclComm_t, ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclResult_t};
 pub use own::{Members, UNIQUE_ID_BYTES, new_unique_id, register_unique_id};
 use std::collections::HashMap;
@@ -127,8 +129,8 @@ struct GroupKey {
 pub struct NcclGroup {
     nccl: &'static Nccl,
     communicator: Handle,
-    /// Held while something is enqueued on `communicator`.
-    enqueuing: Mutex<()>,
+    /// Exchanges run on it. Held while something is enqueued on `communicator`.
+    lane: Mutex<Lane>,
     votes: Mutex<Votes>,
     rank: u64,
     size: u64,
@@ -202,7 +204,7 @@ impl NcclGroup {
         Ok(Self {
             nccl,
             communicator,
-            enqueuing: Mutex::new(()),
+            lane: Mutex::new(Lane::new()?),
             votes: Mutex::new(votes),
             rank: member.rank,
             size: member.size,
@@ -232,7 +234,8 @@ impl NcclGroup {
     }
 }
 
-/// A group as one call sees it: everything is enqueued on the call's stream.
+/// A group as one call sees it: everything is enqueued in the order of the call's stream, exchanges on a
+/// stream of their own beside it.
 pub struct NcclCommunicator {
     group: Arc<NcclGroup>,
     stream: sys::CUstream,
@@ -254,11 +257,11 @@ impl NcclCommunicator {
     }
 
     /// Calls `send` or `receive` for one message.
-    fn enqueue(&self, message: &Message, receives: bool) -> Result<()> {
+    fn enqueue(&self, stream: sys::CUstream, message: &Message, receives: bool) -> Result<()> {
         let NcclGroup { nccl, communicator, .. } = *self.group;
         let Message { peer, data } = *message;
         let (peer_rank, bytes) = (int(peer)?, size(data.bytes())?);
-        let (kind, stream) = (ncclDataType_t::ncclUint8, self.stream.cast());
+        let (kind, stream) = (ncclDataType_t::ncclUint8, stream.cast());
         let address = data.address() as *mut c_void;
         // SAFETY: the window is valid on this device for this call, by the contract of `Buffer`; the
         // communicator is live and its lock held by the caller.
@@ -283,22 +286,29 @@ impl Communicator for NcclCommunicator {
         self.group.size
     }
 
-    fn exchange(&self, sends: &[Message], receives: &[Message]) -> Result<()> {
+    fn start(&self, sends: &[Message], receives: &[Message]) -> Result<Ticket> {
         // Both sides know that a message is empty, and leave it out.
-        let present = |messages: &[Message]| messages.iter().any(|message| !message.data.is_empty());
-        if !present(sends) && !present(receives) {
-            return Ok(());
-        }
-        let _order = lock(&self.group.enqueuing);
-        // SAFETY: opens a group on this thread, which is closed below whatever happens.
-        self.group.check(unsafe { self.group.nccl.ncclGroupStart() }, "opens an exchange")?;
         let messages = sends.iter().map(|m| (m, false)).chain(receives.iter().map(|m| (m, true)));
-        let enqueued = messages
-            .filter(|(message, _)| !message.data.is_empty())
-            .try_for_each(|(message, receives)| self.enqueue(message, receives));
-        // SAFETY: closes the group that was opened above.
-        let closed = self.group.check(unsafe { self.group.nccl.ncclGroupEnd() }, "starts an exchange");
-        enqueued.and(closed)
+        let messages: Vec<_> = messages.filter(|(message, _)| !message.data.is_empty()).collect();
+        let enqueue = |stream| {
+            if messages.is_empty() {
+                return Ok(());
+            }
+            // SAFETY: opens a group on this thread, which is closed below whatever happens.
+            self.group.check(unsafe { self.group.nccl.ncclGroupStart() }, "opens an exchange")?;
+            let enqueued =
+                messages.iter().try_for_each(|&(message, receives)| self.enqueue(stream, message, receives));
+            // SAFETY: closes the group that was opened above.
+            let closed = self.group.check(unsafe { self.group.nccl.ncclGroupEnd() }, "starts an exchange");
+            enqueued.and(closed)
+        };
+        // SAFETY: the call's stream is live and its context current, by the contract of `new`.
+        unsafe { lock(&self.group.lane).start(self.stream, enqueue) }.map(Ticket::new)
+    }
+
+    fn finish(&self, ticket: Ticket) -> Result<()> {
+        // SAFETY: as in `start`.
+        unsafe { lock(&self.group.lane).finish(self.stream, ticket.number()) }
     }
 
     fn all_reduce(&self, reduction: Reduction, words: Buffer) -> Result<()> {
@@ -311,7 +321,7 @@ impl Communicator for NcclCommunicator {
         if count == 0 {
             return Ok(());
         }
-        let _order = lock(&self.group.enqueuing);
+        let _order = lock(&self.group.lane);
         let address = words.address() as *mut c_void;
         let NcclGroup { nccl, communicator, .. } = *self.group;
         // SAFETY: the words are valid on this device for this call, by the contract of `Buffer`; NCCL

@@ -67,7 +67,7 @@ impl Device for CpuDevice {
                 Operation::ConvertReverse(c, args) => by_size!(c, convert_reverse, args),
                 Operation::TransposeBlocks(c, args) => by_size!(c, transpose_blocks, args),
                 Operation::MoveSegments(c, args) => by_size!(c, move_segments, args),
-                Operation::CopyLines(c, args) => by_size!(c, copy_lines, args),
+                Operation::CopyLines(c, args, _) => by_size!(c, copy_lines, args),
                 Operation::PermuteSlots(c, args) => by_size!(c, permute_slots, args),
                 Operation::SetIdentity(c, args) => by_size!(c, set_identity, args),
                 Operation::Fill(c, args) => by_size!(c, fill, args),

@@ -142,7 +142,7 @@ impl Device for CudaDevice<'_> {
             Operation::ConvertReverse(size, args) => self.run(&launch::convert_reverse(size, args)),
             Operation::TransposeBlocks(size, args) => self.run(&launch::transpose_blocks(size, args)),
             Operation::MoveSegments(size, args) => self.run(&launch::move_segments(size, args)),
-            Operation::CopyLines(size, args) => self.run(&launch::copy_lines(size, args)),
+            Operation::CopyLines(size, args, share) => self.run(&launch::copy_lines(size, args, share)),
             Operation::PermuteSlots(size, args) => self.run(&launch::permute_slots(size, args)),
             Operation::SetIdentity(size, args) => self.run(&launch::set_identity(size, args)),
             Operation::Fill(size, args) => self.run(&launch::fill(size, args)),

@@ -21,7 +21,7 @@ use meshsolve_kernels::args::{
     FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
-pub use meshsolve_kernels::launch::{ElementSize, RealType};
+pub use meshsolve_kernels::launch::{ElementSize, RealType, Share};
 pub use operations::{MatrixView, Permutation};
 
 /// One kernel launch as data. What each does is documented at its arguments.
@@ -32,7 +32,7 @@ pub enum Operation {
     ConvertReverse(ElementSize, ConvertArgs),
     TransposeBlocks(ElementSize, TransposeBlocksArgs),
     MoveSegments(ElementSize, MoveSegmentsArgs),
-    CopyLines(ElementSize, CopyLinesArgs),
+    CopyLines(ElementSize, CopyLinesArgs, Share),
     PermuteSlots(ElementSize, PermuteSlotsArgs),
     SetIdentity(ElementSize, SetIdentityArgs),
     Fill(ElementSize, FillArgs),

@@ -1,6 +1,6 @@
 //! Safe, checked ways to launch each kernel.
 
-use super::{Buffer, Device, IndexMap, Operation, Triangle};
+use super::{Buffer, Device, IndexMap, Operation, Share, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
     CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
@@ -214,11 +214,27 @@ impl dyn Device + '_ {
         len: u64,
         lines: u64,
     ) -> Result<()> {
+        self.copy_lines_in(Share::Whole, dtype, src, ld_src, dst, ld_dst, len, lines)
+    }
+
+    /// As [`copy_lines`](Self::copy_lines), with a share of the device.
+    #[expect(clippy::too_many_arguments, reason = "the geometry of a strided copy")]
+    pub fn copy_lines_in(
+        &self,
+        share: Share,
+        dtype: DType,
+        src: Buffer,
+        ld_src: u64,
+        dst: Buffer,
+        ld_dst: u64,
+        len: u64,
+        lines: u64,
+    ) -> Result<()> {
         check("source of a copy", src, dtype.size(), ld_src, lines, len);
         check("destination of a copy", dst, dtype.size(), ld_dst, lines, len);
         let args = CopyLinesArgs { src: src.address(), dst: dst.address(), ld_src, ld_dst, len, lines };
         // SAFETY: the checks above keep every access inside the two buffers.
-        unsafe { self.launch(&Operation::CopyLines(dtype.element_size(), args)) }
+        unsafe { self.launch(&Operation::CopyLines(dtype.element_size(), args, share)) }
     }
 
     /// Permutes slots of `tile` columns of a column-major matrix in place.

@@ -16,7 +16,7 @@ fn traffic(plan: &MatrixPlan, reverse: bool) -> String {
 }
 
 fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
-    plan.phases()[phases].iter().map(|(_, phase)| phase.rounds().len()).sum()
+    plan.phases()[phases].iter().map(|(_, phase)| phase.exchanges()).sum()
 }
 
 /// Stages of a matrix on its way to the solver.
@@ -45,7 +45,7 @@ pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
         text,
         "  {name}: back in {} rounds, collected in {}; {}",
         rounds(plan, 0..4),
-        plan.collection(0).len(),
+        plan.collection_rounds(),
         traffic(plan, true)
     );
 }

@@ -1,10 +1,11 @@
 //! The way of one matrix between the caller's sharding and the solver's distribution.
 
 use super::dimension::{Dimension, Placement};
-use super::phase::{Phase, Transfer};
+use super::phase::{Phase, Transport};
 use crate::DType;
 use crate::device::Permutation;
 use crate::layout::{Coordinate, ProcessGrid};
+use std::ops::Range;
 
 /// Which dimension a phase works along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,13 @@ pub struct MatrixPlan {
     cols: Dimension,
     reorderings: Vec<(Axis, Permutation)>,
     phases: [(Axis, Phase); 4],
-    unit_bytes: u64,
+    most_pieces: u64,
 }
+
+/// A slab travels in parts of at least so many bytes: small enough that packing the first one and
+/// unpacking the last one, which nothing goes beside, are short; large enough for the link's full rate,
+/// since every exchange costs some time however short (two H200s).
+pub const UNIT_BYTES: u64 = 128 << 20;
 
 /// A piece of a replicated result that a rank hands to another: some of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +105,18 @@ impl MatrixPlan {
     /// made for the grid's processes along it. The transposed view needs dimensions that fit
     /// ([`Dimension::fits`]).
     pub fn new(dtype: DType, grid: ProcessGrid, view: View, rows: Dimension, cols: Dimension) -> Self {
+        Self::with_units(dtype, grid, view, rows, cols, UNIT_BYTES)
+    }
+
+    /// As [`MatrixPlan::new`], with slabs in parts of at least `unit_bytes` instead of [`UNIT_BYTES`].
+    pub fn with_units(
+        dtype: DType,
+        grid: ProcessGrid,
+        view: View,
+        rows: Dimension,
+        cols: Dimension,
+        unit_bytes: u64,
+    ) -> Self {
         assert!(rows.procs() == grid.rows() && cols.procs() == grid.cols(), "dimensions of another grid");
         let fits = rows.fits() && cols.fits();
         assert!(view == View::Plain || fits, "a buffer to be padded has no transposed view");
@@ -107,15 +125,33 @@ impl MatrixPlan {
             .filter(|_| fits)
             .filter_map(|(axis, dimension)| Some((axis, dimension.reordering()?)))
             .collect();
+        let transport = |dimension: &Dimension, across: u64, packed| {
+            let slab_bytes = dimension.tile() * across * dtype.size();
+            let parts = [4, 2]
+                .into_iter()
+                .find(|&parts| dimension.tile().is_multiple_of(parts) && slab_bytes / parts >= unit_bytes);
+            let parts = parts.unwrap_or(1);
+            // Three slabs are the bound for a call.
+            Transport { unit: dimension.tile() / parts, units: 3 * parts, packed }
+        };
+        // Columns of the solver's buffer are contiguous.
+        let by_cols = transport(&cols, rows.capacity(), false);
+        let by_rows = transport(&rows, cols.capacity(), true);
+        let dealing = |dimension: &Dimension, transport| {
+            if !dimension.moves() {
+                return Phase::default();
+            }
+            let tiles = dimension.cyclic().tiles();
+            Phase::dealing(dimension, transport, |k| (k.0 < tiles).then(|| dimension.place(k)))
+        };
         let phases = [
-            (Axis::Cols, Phase::compaction(&cols)),
-            (Axis::Rows, Phase::compaction(&rows)),
-            (Axis::Cols, Phase::dealing(&cols)),
-            (Axis::Rows, Phase::dealing(&rows)),
+            (Axis::Cols, Phase::compaction(&cols, by_cols)),
+            (Axis::Rows, Phase::compaction(&rows, by_rows)),
+            (Axis::Cols, dealing(&cols, by_cols)),
+            (Axis::Rows, dealing(&rows, by_rows)),
         ];
-        let mut plan = Self { dtype, grid, view, rows, cols, reorderings, phases, unit_bytes: 0 };
-        // Once, because every round of a call asks for it.
-        plan.unit_bytes = plan.largest_unit_bytes();
+        let mut plan = Self { dtype, grid, view, rows, cols, reorderings, phases, most_pieces: 0 };
+        plan.most_pieces = (0..grid.size()).map(|rank| plan.pieces(grid.coordinate(rank))).max().unwrap_or(0);
         plan
     }
 
@@ -197,26 +233,28 @@ impl MatrixPlan {
         self.rows.fits() && self.cols.fits()
     }
 
-    /// Bytes of the largest piece that is in flight at one time.
-    pub fn unit_bytes(&self) -> u64 {
-        self.unit_bytes
+    /// Bytes of a unit of scratch in a phase.
+    pub fn unit_bytes(&self, axis: Axis, phase: &Phase) -> u64 {
+        phase.unit() * self.across(axis) * self.dtype.size()
     }
 
-    fn largest_unit_bytes(&self) -> u64 {
-        let moved = self.phases.iter().map(|(axis, phase)| phase.longest() * self.across(*axis));
-        let collected = if self.peers(0).len() > 1 { self.cols.tile() * self.rows.capacity() } else { 0 };
-        moved.chain([collected]).max().unwrap_or(0) * self.dtype.size()
+    /// Bytes of a column tile of the solver's buffer, which is what a collected result comes in.
+    pub fn piece_bytes(&self) -> u64 {
+        self.cols.tile() * self.rows.capacity() * self.dtype.size()
     }
 
-    /// Scratch in bytes for both directions: a unit to send and a unit to receive; for a conversion
-    /// in place of a matrix that is not square on its device, two slabs at least.
+    /// Scratch in bytes for both directions: the units of the phase that uses most, two pieces of a
+    /// collected result; for a conversion in place of a matrix that is not square on its device, two slabs
+    /// at least.
     pub fn scratch_bytes(&self) -> u64 {
+        let phases =
+            self.phases.iter().map(|(axis, phase)| phase.scratch() * self.across(*axis) * self.dtype.size());
+        let collected = self.collection_rounds().min(2) * self.piece_bytes();
         let [rows, cols] = self.solver_shape();
-        let slab = self.rows.tile() * cols.max(1);
-        let slab = slab.max(self.cols.tile() * rows) * self.dtype.size();
+        let slab = (self.rows.tile() * cols).max(self.cols.tile() * rows) * self.dtype.size();
         let converts = self.view == View::Plain && self.in_place();
         let in_place = if converts && rows != cols && rows > 1 && cols > 1 { 2 * slab } else { 0 };
-        (2 * self.unit_bytes()).max(in_place)
+        phases.chain([collected, in_place]).max().unwrap_or(0)
     }
 
     /// Elements of the other dimension that move with each element along `axis`.
@@ -245,62 +283,56 @@ impl MatrixPlan {
         })
     }
 
-    /// What `rank` sends and receives in a round along `axis`.
-    pub fn of_rank(&self, axis: Axis, rank: u64, round: &[Transfer]) -> (Option<Transfer>, Option<Transfer>) {
-        let me = self.position(axis, rank);
-        let find = |of: fn(&Transfer) -> u64| round.iter().copied().find(|t| of(t) == me);
-        (find(|t| t.from), find(|t| t.to))
-    }
-
-    /// The ranks that own parts of what `rank` holds whole, `rank` included, in ascending order.
-    pub fn peers(&self, rank: u64) -> Vec<u64> {
+    /// The grid's rows and columns whose ranks own parts of what `rank` holds whole.
+    fn peers(&self, rank: u64) -> [Range<u64>; 2] {
         let at = self.grid.coordinate(rank);
         let along = |dimension: &Dimension, own: u64| match dimension.placement() {
             Placement::Sharded => own..own + 1,
             Placement::Replicated => 0..dimension.procs(),
         };
-        along(&self.rows, at.row)
-            .flat_map(|row| along(&self.cols, at.col).map(move |col| self.grid.rank(Coordinate { row, col })))
-            .collect()
+        [along(&self.rows, at.row), along(&self.cols, at.col)]
     }
 
-    /// The pieces that `rank` contributes to a replicated result. Those without a real element are
-    /// left out.
-    pub fn pieces(&self, rank: u64) -> Vec<Piece> {
-        let at = self.grid.coordinate(rank);
-        if self.rows.caller_count(at.row) == 0 {
-            return Vec::new();
+    /// How many pieces the rank at a place contributes to a replicated result: its column tiles. A rank
+    /// without a real element contributes none.
+    fn pieces(&self, at: Coordinate) -> u64 {
+        if self.rows.caller_count(at.row) == 0 || self.cols.caller_count(at.col) == 0 {
+            return 0;
         }
         let filled = match self.cols.placement() {
             // A sharded dimension's elements may be rotated anywhere in the buffer.
-            Placement::Sharded if self.cols.caller_count(at.col) == 0 => 0,
             Placement::Sharded => self.cols.capacity(),
             Placement::Replicated => self.cols.caller_count(at.col),
         };
-        let tile = self.cols.tile();
-        (0..filled.div_ceil(tile)).map(|k| Piece { owner: rank, first: k * tile, cols: tile }).collect()
+        filled.div_ceil(self.cols.tile())
+    }
+
+    /// Number of rounds of [`MatrixPlan::collection`], the same on each rank.
+    pub fn collection_rounds(&self) -> u64 {
+        let [rows, cols] = self.peers(0);
+        ((rows.end - rows.start) * (cols.end - cols.start) - 1) * self.most_pieces
     }
 
     /// The rounds in which `rank` hands its pieces on and takes those of its peers: in each, at most
     /// one piece out and one in, each with the peer's rank.
-    pub fn collection(&self, rank: u64) -> Vec<CollectionRound> {
-        let peers = self.peers(rank);
-        let count = peers.len();
-        let me = peers.iter().position(|&p| p == rank).expect("a rank is among its own peers");
-        let pieces: Vec<Vec<Piece>> = peers.iter().map(|&p| self.pieces(p)).collect();
-        let longest = pieces.iter().map(Vec::len).max().unwrap_or(0);
-        let mut rounds = Vec::new();
-        for step in 1..count {
-            let (to, from) = ((me + step) % count, (me + count - step) % count);
-            for k in 0..longest {
-                let send = pieces[me].get(k).map(|&piece| (peers[to], piece));
-                let receive = pieces[from].get(k).copied();
-                if send.is_some() || receive.is_some() {
-                    rounds.push((send, receive));
-                }
-            }
-        }
-        rounds
+    pub fn collection(&self, rank: u64) -> impl Iterator<Item = CollectionRound> + '_ {
+        let [rows, cols] = self.peers(rank);
+        let at = self.grid.coordinate(rank);
+        let width = cols.end - cols.start;
+        let count = (rows.end - rows.start) * width;
+        let me = (at.row - rows.start) * width + at.col - cols.start;
+        let tile = self.cols.tile();
+        (1..count).flat_map(move |step| {
+            let peer = |i: u64| Coordinate { row: rows.start + i / width, col: cols.start + i % width };
+            let (to, from) = (peer((me + step) % count), peer((me + count - step) % count));
+            let (ours, theirs) = (self.pieces(at), self.pieces(from));
+            let (to, from) = (self.grid.rank(to), self.grid.rank(from));
+            (0..self.most_pieces).map(move |k| {
+                let piece =
+                    |owner, pieces| (k < pieces).then_some(Piece { owner, first: k * tile, cols: tile });
+                (piece(rank, ours).map(|piece| (to, piece)), piece(from, theirs))
+            })
+        })
     }
 
     /// What `rank` sends and receives in stages 2 and 3 forward.
@@ -313,20 +345,18 @@ impl MatrixPlan {
         self.phase_traffic(rank, true) + self.collection_traffic(rank)
     }
 
-    fn piece_bytes(&self, piece: Piece) -> u64 {
-        piece.cols * self.rows.capacity() * self.dtype.size()
-    }
-
     fn collection_traffic(&self, rank: u64) -> Traffic {
-        let bytes = |piece: Piece| self.piece_bytes(piece);
-        self.collection(rank).into_iter().fold(Traffic::default(), |total, (send, receive)| {
-            total
-                + Traffic {
-                    sent: send.map_or(0, |(_, piece)| bytes(piece)),
-                    received: receive.map_or(0, bytes),
-                    messages: u64::from(send.is_some()),
-                }
-        })
+        let [rows, cols] = self.peers(rank);
+        let others = (rows.end - rows.start) * (cols.end - cols.start) - 1;
+        let ours = self.pieces(self.grid.coordinate(rank));
+        let filled_rows = rows.clone().filter(|&row| self.rows.caller_count(row) > 0).count() as u64;
+        let all: u64 =
+            filled_rows * cols.map(|col| self.pieces(Coordinate { row: rows.start, col })).sum::<u64>();
+        Traffic {
+            sent: others * ours * self.piece_bytes(),
+            received: (all - ours) * self.piece_bytes(),
+            messages: others * ours,
+        }
     }
 
     /// What the busiest rank sends and receives at most, forward or on the way back; of a replicated
@@ -351,18 +381,14 @@ impl MatrixPlan {
             (0..procs).map(|p| self.axis_traffic(axis, p * step, reverse).sent).sum()
         };
         let phases = cols * along(Axis::Rows, rows, cols) + rows * along(Axis::Cols, cols, 1);
-        let own =
-            |rank: u64| -> u64 { self.pieces(rank).into_iter().map(|piece| self.piece_bytes(piece)).sum() };
-        let others = self.peers(0).len() as u64 - 1;
-        let collected = if reverse { others * (0..self.grid.size()).map(own).sum::<u64>() } else { 0 };
-        phases + collected
+        let collected = (0..self.grid.size()).map(|rank| self.collection_traffic(rank).sent).sum::<u64>();
+        phases + if reverse { collected } else { 0 }
     }
 
     /// Rounds of messages, forward or on the way back.
     pub fn rounds(&self, reverse: bool) -> u64 {
-        let phases: usize = self.phases.iter().map(|(_, phase)| phase.rounds().len()).sum();
-        let collection = if reverse { self.collection(0).len() } else { 0 };
-        (phases + collection) as u64
+        let phases: usize = self.phases.iter().map(|(_, phase)| phase.exchanges()).sum();
+        phases as u64 + if reverse { self.collection_rounds() } else { 0 }
     }
 
     fn phase_traffic(&self, rank: u64, reverse: bool) -> Traffic {

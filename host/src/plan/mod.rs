@@ -5,6 +5,8 @@
 //! backend.
 
 mod colouring;
+mod compaction;
+mod dealing;
 mod dimension;
 mod explain;
 mod matrix;
@@ -17,8 +19,8 @@ mod tile;
 use crate::layout::ProcessGrid;
 use crate::{DType, Result};
 pub use dimension::{Dimension, Order, Placement, Reading};
-pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, View};
-pub use phase::{Moved, Phase, Round, Transfer, Volume};
+pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES, View};
+pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
 pub use potrs::{Candidate, PotrsPlan, STATUS_BYTES};
 pub use price::Price;
 pub use request::{Layout, Placements, PotrsRequest, Request};

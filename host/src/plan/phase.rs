@@ -1,13 +1,21 @@
-//! Stages 2 and 3 along one dimension: rounds of transfers between processes, as data.
+//! Stages 2 and 3 along one dimension: rounds of transfers between processes and of moves beside
+//! them, as data.
 //!
-//! Positions are local elements of the dimension in the solver's buffer; a transfer moves all of the
-//! buffer's other dimension with them. In a round every process first packs what it sends, then
-//! unpacks what it receives, so a place may be vacated and filled in one round.
+//! Positions are local elements of the dimension in the solver's buffer; whatever moves takes all of
+//! the buffer's other dimension with it. How the rounds of stage 2 come about is in [`compaction`],
+//! those of stage 3 in [`dealing`].
+//!
+//! [`compaction`]: Phase::compaction
+//! [`dealing`]: Phase::dealing
 
-use super::colouring::colour_edges;
-use super::dimension::Dimension;
-use crate::device::Permutation;
-use crate::layout::{GlobalElement, GlobalTile};
+/// Where a run of elements stands on a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In the matrix, from this local element of the dimension on.
+    Matrix(u64),
+    /// In this unit of the call's scratch, packed.
+    Scratch(u64),
+}
 
 /// A run of elements that goes from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +24,78 @@ pub struct Transfer {
     pub from: u64,
     /// Receiving process.
     pub to: u64,
-    /// First local element at the sender.
-    pub source: u64,
-    /// First local element at the receiver.
-    pub target: u64,
+    /// Where it stands at the sender.
+    pub source: Place,
+    /// Where it goes at the receiver.
+    pub target: Place,
     /// Elements of the dimension.
     pub len: u64,
 }
 
-impl Transfer {
-    fn reversed(self) -> Self {
-        Self { from: self.to, to: self.from, source: self.target, target: self.source, len: self.len }
+/// A run of elements that changes its place on one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalMove {
+    /// The process, by its index along the dimension.
+    pub proc: u64,
+    /// Where it stands.
+    pub source: Place,
+    /// Where it goes.
+    pub target: Place,
+    /// Elements of the dimension.
+    pub len: u64,
+}
+
+/// What happens at once: each process sends at most one transfer, receives at most one, and beside
+/// that carries out its moves in their order. No move touches what a transfer of the same round reads
+/// or writes, and no transfer writes what another one reads, so that each process may run its
+/// exchange and its moves at the same time. The next round sees all of this one's results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Between processes.
+    pub transfers: Vec<Transfer>,
+    /// On each process.
+    pub moves: Vec<LocalMove>,
+}
+
+impl Round {
+    /// The round that undoes this one.
+    pub fn reversed(&self) -> Self {
+        let transfers = self.transfers.iter();
+        let moves = self.moves.iter().rev();
+        Self {
+            transfers: transfers
+                .map(|t| Transfer { from: t.to, to: t.from, source: t.target, target: t.source, len: t.len })
+                .collect(),
+            moves: moves.map(|m| LocalMove { source: m.target, target: m.source, ..*m }).collect(),
+        }
     }
+
+    /// What process `proc` sends and what it receives.
+    pub fn transfers_of(&self, proc: u64) -> (Option<Transfer>, Option<Transfer>) {
+        let find = |of: fn(&Transfer) -> u64| self.transfers.iter().copied().find(|t| of(t) == proc);
+        (find(|t| t.from), find(|t| t.to))
+    }
+
+    /// What process `proc` moves, in order.
+    pub fn moves_of(&self, proc: u64) -> impl Iterator<Item = &LocalMove> {
+        self.moves.iter().filter(move |m| m.proc == proc)
+    }
+
+    /// Whether nothing happens.
+    pub fn is_empty(&self) -> bool {
+        self.transfers.is_empty() && self.moves.is_empty()
+    }
+}
+
+/// How the elements of a phase travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// Most elements of the dimension in one transfer; divides the tile.
+    pub unit: u64,
+    /// Units of scratch that each process has, at least 3.
+    pub units: u64,
+    /// Whether transfers go from scratch to scratch, because runs of the dimension are not contiguous.
+    pub packed: bool,
 }
 
 /// A number of messages and the elements of the dimension in them.
@@ -40,292 +108,250 @@ pub struct Volume {
 }
 
 impl Volume {
-    fn add(&mut self, transfer: &Transfer) {
-        self.elements += transfer.len;
-        self.messages += 1;
+    fn add(&mut self, transfer: &Transfer, times: u64) {
+        self.elements += times * transfer.len;
+        self.messages += times;
     }
 }
 
-/// What one process sends and receives in a phase.
+/// What one process sends, receives and copies in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// To other processes.
     pub sent: Volume,
     /// From other processes.
     pub received: Volume,
+    /// Elements of the dimension that it copies from place to place.
+    pub copied: u64,
 }
 
-/// Transfers that happen at once: each process sends at most one and receives at most one.
-pub type Round = Vec<Transfer>;
-
-/// One stage along one dimension: rounds, then a permutation of tile slots on each process.
+/// One stage along one dimension.
+///
+/// Where whole tiles travel they may do so in several parts, each of which goes the same way in its turn;
+/// only the way of the first part is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
     rounds: Vec<Round>,
-    permutations: Vec<Permutation>,
+    parts: u64,
+    /// Elements of the dimension in a unit of scratch, and from part to part of a tile.
+    unit: u64,
+    /// Units of scratch that one part uses; its successor uses as many others.
+    units: u64,
+    /// Rounds from the start of a part to the start of its successor.
+    pitch: usize,
+    scratch: u64,
+    moved: Vec<Moved>,
 }
 
 impl Phase {
-    /// The rounds in their order.
-    pub fn rounds(&self) -> &[Round] {
-        &self.rounds
-    }
-
-    /// The rounds that undo these, last one first.
-    pub fn reversed_rounds(&self) -> impl Iterator<Item = Round> {
-        self.rounds.iter().rev().map(|round| round.iter().map(|t| t.reversed()).collect())
-    }
-
-    /// What process `proc` permutes after the rounds, in slots of one tile; `None` if nothing.
-    pub fn permutation(&self, proc: u64) -> Option<&Permutation> {
-        usize::try_from(proc).ok().and_then(|p| self.permutations.get(p)).filter(|p| !p.is_identity())
-    }
-
-    /// Most elements of the dimension in one transfer.
-    pub fn longest(&self) -> u64 {
-        self.rounds.iter().flatten().map(|t| t.len).max().unwrap_or(0)
-    }
-
-    /// What process `proc` sends and receives.
-    pub fn moved(&self, proc: u64) -> Moved {
-        let mut moved = Moved::default();
-        for transfer in self.rounds.iter().flatten() {
-            if transfer.from == proc {
-                moved.sent.add(transfer);
-            }
-            if transfer.to == proc {
-                moved.received.add(transfer);
-            }
-        }
-        moved
-    }
-
-    /// Stage 2: closes the gaps that shards leave when each is rounded up to whole tiles, so that
-    /// element g of the dimension stands at g mod capacity on process g / capacity.
+    /// The phase in which `parts` parts of every tile go these ways, one after the other; rounds in which
+    /// nothing happens are left out.
     ///
-    /// Stage 1 has rotated what leaves a process to the end of its buffer, in order. Received
-    /// elements follow the ones that stay; they reach places of sent ones only after these went.
-    /// The lowest process that still waits never has anything left to send, so a round always moves
-    /// something.
-    pub fn compaction(dimension: &Dimension) -> Self {
-        let (held, capacity) = (dimension.held(), dimension.capacity());
-        if !dimension.moves() || held == capacity {
-            return Self::default();
+    /// A part begins as soon as its predecessor exchanges nothing any more, and at most one begins before
+    /// another has ended.
+    pub(super) fn new(mut rounds: Vec<Round>, parts: u64) -> Self {
+        rounds.retain(|round| !round.is_empty());
+        let transfers = || rounds.iter().flat_map(|round| &round.transfers);
+        let moves = || rounds.iter().flat_map(|round| &round.moves);
+        let procs = transfers().map(|t| t.from.max(t.to)).chain(moves().map(|m| m.proc)).max();
+        let procs = procs.map_or(0, |last| last + 1);
+        let mut moved = vec![Moved::default(); index(procs)];
+        for t in transfers() {
+            moved[index(t.from)].sent.add(t, parts);
+            moved[index(t.to)].received.add(t, parts);
         }
-        let shards = dimension.shards();
-        let procs = dimension.procs();
-        let kept = |p: u64| shards.count(p) - dimension.leaving(p);
-        let last = |p: u64| dimension.extent().saturating_sub(p * capacity).min(capacity);
-        let mut sent = vec![0; index(procs)];
-        let mut filled: Vec<u64> = (0..procs).map(kept).collect();
-        let mut rounds = Vec::new();
-        loop {
-            let mut round = Round::new();
-            let mut sending = vec![false; index(procs)];
-            for to in 0..procs {
-                let target = filled[index(to)];
-                if target == last(to) {
-                    continue;
-                }
-                let next = GlobalElement(to * capacity + target);
-                let (from, within) = shards.local(next);
-                if sending[index(from)] || within.0 != sent[index(from)] {
-                    continue; // the sender is busy, or has earlier elements to send first
-                }
-                let room = capacity - dimension.leaving(to) + sent[index(to)] - target;
-                let run = (dimension.leaving(from) - within.0).min((to + 1) * capacity - next.0);
-                let len = run.min(room).min(dimension.tile());
-                if len == 0 {
-                    continue;
-                }
-                let source = capacity - dimension.leaving(from) + within.0;
-                round.push(Transfer { from, to, source, target, len });
-                sending[index(from)] = true;
-                sent[index(from)] += len;
-                filled[index(to)] += len;
-            }
-            if round.is_empty() {
-                break;
-            }
-            rounds.push(round);
+        for m in moves() {
+            moved[index(m.proc)].copied += parts * m.len;
         }
-        debug_assert!(
-            (0..procs).all(|p| filled[index(p)] == last(p)),
-            "compaction of {dimension:?} got stuck"
-        );
-        Self { rounds, permutations: Vec::new() }
-    }
-
-    /// Stage 3: deals whole tiles out in turn. With Lt tiles in each buffer, tile k goes from slot
-    /// k mod Lt of process k / Lt to where [`Dimension::place`] says: in the natural order to slot k / P
-    /// of process k mod P.
-    ///
-    /// The transfers are the edges of a bipartite multigraph of senders and receivers. Each process
-    /// has as many tiles to send as to receive; those with fewer than the most get idle edges to
-    /// themselves, which makes the graph regular. In an edge colouring with as many colours as that
-    /// degree every process then sends and receives exactly one tile (or idles) a round, so a
-    /// received tile goes where the sent one stood, and no process holds more than before. A
-    /// permutation of slots at the end brings the tiles into order. Tiles of padding alone take part
-    /// in the bookkeeping but are not sent.
-    pub fn dealing(dimension: &Dimension) -> Self {
-        let (tile, procs) = (dimension.tile(), dimension.procs());
-        let slots = dimension.capacity() / tile;
-        if !dimension.moves() || slots == 0 {
-            return Self::default();
-        }
-        let cyclic = dimension.cyclic();
-        let owner = |k: u64| dimension.place(GlobalTile(k)).0;
-        let tiles = procs * slots;
-        let mut travelling: Vec<u64> = (0..tiles).filter(|&k| k / slots != owner(k)).collect();
-        let mut degree = vec![0u64; index(procs)];
-        for &k in &travelling {
-            degree[index(k / slots)] += 1;
-        }
-        let most = degree.iter().copied().max().unwrap_or(0);
-        let mut edges: Vec<(usize, usize)> =
-            travelling.iter().map(|&k| (index(k / slots), index(owner(k)))).collect();
-        for (p, &d) in degree.iter().enumerate() {
-            edges.extend((d..most).map(|_| (p, p)));
-        }
-        travelling.resize(edges.len(), u64::MAX);
-        let mut by_colour = vec![Vec::new(); index(most)];
-        for (edge, colour) in colour_edges(index(procs), &edges).into_iter().enumerate() {
-            if travelling[edge] != u64::MAX {
-                by_colour[colour].push(travelling[edge]);
-            }
-        }
-
-        // holds[p][s]: the tile in slot s of process p
-        let mut holds: Vec<Vec<u64>> = (0..procs).map(|p| (p * slots..(p + 1) * slots).collect()).collect();
-        let mut rounds = Vec::new();
-        for sent in by_colour {
-            let mut vacated = vec![None; index(procs)];
-            for &k in &sent {
-                vacated[index(k / slots)] = Some(k % slots);
-            }
-            let mut round = Round::new();
-            for k in sent {
-                let (from, to) = (k / slots, owner(k));
-                let target = vacated[index(to)].expect("a receiver sends in the same round");
-                holds[index(to)][index(target)] = k;
-                if k < cyclic.tiles() {
-                    round.push(Transfer {
-                        from,
-                        to,
-                        source: k % slots * tile,
-                        target: target * tile,
-                        len: tile,
-                    });
-                }
-            }
-            if !round.is_empty() {
-                rounds.push(round);
-            }
-        }
-        let permutations = holds
-            .iter()
-            .map(|held| {
-                let mut sources = vec![0; held.len()];
-                for (slot, &k) in (0..).zip(held) {
-                    sources[index(dimension.place(GlobalTile(k)).1.0)] = slot;
-                }
-                Permutation::from_sources(&sources)
+        let in_scratch = || {
+            let ends = (transfers().flat_map(|t| [(t.source, t.len), (t.target, t.len)]))
+                .chain(moves().flat_map(|m| [(m.source, m.len), (m.target, m.len)]));
+            ends.filter_map(|(place, len)| match place {
+                Place::Scratch(unit) => Some((unit, len)),
+                Place::Matrix(_) => None,
             })
-            .collect();
-        Self { rounds, permutations }
+        };
+        let unit = transfers().map(|t| t.len).chain(moves().map(|m| m.len)).max().unwrap_or(0);
+        let units = in_scratch().map(|(unit, _)| unit + 1).max().unwrap_or(0);
+        let one = in_scratch().map(|(number, len)| number * unit + len).max().unwrap_or(0);
+        let scratch = if parts > 1 { units * unit + one } else { one };
+        let exchanges = rounds.iter().filter(|round| !round.transfers.is_empty()).count();
+        let pitch = exchanges.max(rounds.len().div_ceil(2));
+        Self { rounds, parts, unit, units, pitch, scratch, moved }
+    }
+
+    /// The rounds in their order.
+    pub fn rounds(&self) -> impl DoubleEndedIterator<Item = Round> + '_ {
+        let parts = if self.rounds.is_empty() { 0 } else { index(self.parts) };
+        let count = if parts == 0 { 0 } else { (parts - 1) * self.pitch + self.rounds.len() };
+        (0..count).map(move |k| {
+            // The parts that are under way: one, or one that ends and one that begins.
+            let last = (k / self.pitch).min(parts - 1);
+            let mut round = Round::default();
+            for part in last.saturating_sub(1)..=last {
+                if let Some(one) = self.rounds.get(k - part * self.pitch) {
+                    self.add_part(&mut round, one, part as u64);
+                }
+            }
+            round
+        })
+    }
+
+    /// Adds what a part does in a round of its own.
+    fn add_part(&self, round: &mut Round, one: &Round, part: u64) {
+        let place = |place| match place {
+            Place::Matrix(first) => Place::Matrix(first + part * self.unit),
+            Place::Scratch(unit) => Place::Scratch(unit + part % 2 * self.units),
+        };
+        let transfers = one.transfers.iter();
+        round.transfers.extend(transfers.map(|t| Transfer {
+            source: place(t.source),
+            target: place(t.target),
+            ..*t
+        }));
+        let moves = one.moves.iter();
+        round.moves.extend(moves.map(|m| LocalMove {
+            source: place(m.source),
+            target: place(m.target),
+            ..*m
+        }));
+    }
+
+    /// Rounds in which something goes from process to process.
+    pub fn exchanges(&self) -> usize {
+        index(self.parts) * self.rounds.iter().filter(|round| !round.transfers.is_empty()).count()
+    }
+
+    /// Elements of the dimension in a unit of scratch.
+    pub fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// Elements of the dimension that scratch must have room for.
+    pub fn scratch(&self) -> u64 {
+        self.scratch
+    }
+
+    /// What process `proc` sends, receives and copies.
+    pub fn moved(&self, proc: u64) -> Moved {
+        self.moved.get(index(proc)).copied().unwrap_or_default()
     }
 }
 
-fn index(i: u64) -> usize {
+/// A number of this process's memory as an index.
+pub(super) fn index(i: u64) -> usize {
     usize::try_from(i).expect("an index of this process")
 }
 
+/// Plays phases on runs of named elements and finds what they break.
 #[cfg(test)]
-mod tests {
+pub(super) mod player {
     use super::*;
-    use crate::plan::Placement;
-    use proptest::prelude::*;
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
-    /// Plays a phase on columns named by their global index and returns what each process holds.
-    fn play(phase: &Phase, mut held: Vec<Vec<Option<u64>>>) -> Vec<Vec<Option<u64>>> {
-        for round in phase.rounds() {
-            let (mut senders, mut receivers) = (HashSet::new(), HashSet::new());
-            let packed: Vec<Vec<Option<u64>>> = round
-                .iter()
-                .map(|t| {
-                    assert!(senders.insert(t.from) && receivers.insert(t.to), "two at once in {round:?}");
-                    assert_ne!(t.from, t.to);
-                    held[index(t.from)][index(t.source)..index(t.source + t.len)].to_vec()
-                })
-                .collect();
-            for t in round {
-                held[index(t.from)][index(t.source)..index(t.source + t.len)].fill(None);
-            }
-            for (t, data) in round.iter().zip(packed) {
-                let target = &mut held[index(t.to)][index(t.target)..index(t.target + t.len)];
-                assert!(target.iter().all(Option::is_none), "{t:?} overwrites something");
-                target.copy_from_slice(&data);
-            }
-        }
-        held
+    /// The elements of one process: its matrix, and its units of scratch.
+    #[derive(Clone, Debug)]
+    pub struct Held {
+        pub matrix: Vec<Option<u64>>,
+        pub scratch: HashMap<u64, Vec<Option<u64>>>,
     }
 
-    proptest! {
-        #[test]
-        fn compaction_closes_the_gaps(extent in 0u64..120, tile in 1u64..14, procs in 1u64..8) {
-            let d = Dimension::new(extent, tile, procs, Placement::Sharded);
-            let before = (0..procs)
-                .map(|p| {
-                    let map = d.caller_map(p);
-                    (0..d.capacity()).map(|l| map.map(l).map(|s| p * d.held() + s)).collect()
-                })
-                .collect();
-            let after = play(&Phase::compaction(&d), before);
-            if d.moves() {
-                for (p, held) in (0..).zip(&after) {
-                    for (l, &g) in (0..).zip(held) {
-                        let expected = p * d.capacity() + l;
-                        prop_assert_eq!(g, (expected < extent).then_some(expected));
+    impl Held {
+        fn run(&mut self, place: Place, len: u64) -> &mut [Option<u64>] {
+            match place {
+                Place::Matrix(first) => &mut self.matrix[index(first)..index(first + len)],
+                Place::Scratch(unit) => {
+                    let unit = self.scratch.entry(unit).or_default();
+                    unit.resize(unit.len().max(index(len)), None);
+                    &mut unit[..index(len)]
+                }
+            }
+        }
+
+        /// Takes a run away from where it stands.
+        fn take(&mut self, place: Place, len: u64) -> Vec<Option<u64>> {
+            let run = self.run(place, len);
+            let taken = run.to_vec();
+            run.fill(None);
+            taken
+        }
+
+        /// Puts a run where nothing may stand.
+        fn put(&mut self, place: Place, run: &[Option<u64>]) {
+            let target = self.run(place, run.len() as u64);
+            assert!(target.iter().all(Option::is_none), "{place:?} holds something that is still needed");
+            target.copy_from_slice(run);
+        }
+    }
+
+    /// Elements that a place covers, as (in the matrix?, unit, element).
+    fn cells(place: Place, len: u64) -> impl Iterator<Item = (bool, u64, u64)> {
+        (0..len).map(move |i| match place {
+            Place::Matrix(first) => (true, 0, first + i),
+            Place::Scratch(unit) => (false, unit, i),
+        })
+    }
+
+    /// Plays rounds on columns named by their global index and returns what each process then holds.
+    pub fn play(
+        rounds: &[Round],
+        transport: Transport,
+        matrices: Vec<Vec<Option<u64>>>,
+    ) -> Vec<Vec<Option<u64>>> {
+        let mut held: Vec<Held> =
+            matrices.into_iter().map(|matrix| Held { matrix, scratch: HashMap::new() }).collect();
+        for round in rounds {
+            assert!(!round.is_empty(), "a round in which nothing happens");
+            let (mut senders, mut receivers) = (HashSet::new(), HashSet::new());
+            // What transfers touch, which the moves of the same round must not.
+            let mut touched = HashSet::new();
+            let mut letters = Vec::new();
+            for t in &round.transfers {
+                assert!(senders.insert(t.from) && receivers.insert(t.to), "two at once in {round:?}");
+                assert_ne!(t.from, t.to);
+                assert!(t.len > 0 && t.len <= transport.unit, "{t:?} is no unit of {transport:?}");
+                let both = [t.source, t.target];
+                assert!(!transport.packed || both.iter().all(|p| matches!(p, Place::Scratch(_))), "{t:?}");
+                for (proc, place) in [(t.from, t.source), (t.to, t.target)] {
+                    for cell in cells(place, t.len) {
+                        assert!(touched.insert((proc, cell)), "{t:?} meets another transfer");
                     }
                 }
+                // Nothing is taken away yet: a target that another transfer still reads must fail.
+                letters.push((t, held[index(t.from)].run(t.source, t.len).to_vec()));
+            }
+            for (t, letter) in &letters {
+                held[index(t.to)].put(t.target, letter);
+            }
+            for m in &round.moves {
+                for cell in cells(m.source, m.len).chain(cells(m.target, m.len)) {
+                    assert!(!touched.contains(&(m.proc, cell)), "{m:?} meets a transfer of its round");
+                }
+                let run = held[index(m.proc)].take(m.source, m.len);
+                held[index(m.proc)].put(m.target, &run);
+            }
+            for (t, _) in letters {
+                held[index(t.from)].run(t.source, t.len).fill(None);
+            }
+            for held in &held {
+                assert!(held.scratch.keys().all(|&unit| unit < transport.units), "{held:?}");
             }
         }
-
-        #[test]
-        fn dealing_gives_each_process_its_tiles(extent in 0u64..200, tile in 1u64..9, procs in 1u64..8) {
-            let d = Dimension::new(extent, tile, procs, Placement::Sharded);
-            let phase = Phase::dealing(&d);
-            // padding is left in place of what is not sent: only real elements must arrive
-            let before = (0..procs)
-                .map(|p| (0..d.capacity()).map(|l| Some(p * d.capacity() + l).filter(|&g| g < extent)).collect())
-                .collect();
-            let after = play(&phase, before);
-            for p in 0..procs {
-                let held = &after[index(p)];
-                let mut sources: Vec<u64> = (0..d.capacity() / tile).collect();
-                if let Some(permutation) = phase.permutation(p) {
-                    sources = permutation.sources();
-                }
-                for l in 0..d.cyclic().count(p) {
-                    let slot = sources[index(l / tile)];
-                    let global = d.cyclic().global(crate::layout::LocalElement(l), p).0;
-                    prop_assert_eq!(held[index(slot * tile + l % tile)], Some(global));
-                }
-            }
+        for held in &held {
+            assert!(held.scratch.values().flatten().all(Option::is_none), "left in scratch: {held:?}");
         }
+        held.into_iter().map(|held| held.matrix).collect()
+    }
 
-        #[test]
-        fn dealing_takes_no_more_rounds_than_the_busiest_process_has_tiles(
-            extent in 1u64..300, tile in 1u64..9, procs in 2u64..9
-        ) {
-            let d = Dimension::new(extent, tile, procs, Placement::Sharded);
-            let slots = d.capacity() / tile;
-            let most = (0..procs)
-                .map(|p| (p * slots..(p + 1) * slots).filter(|k| k % procs != p).count())
-                .max()
-                .unwrap();
-            prop_assert!(Phase::dealing(&d).rounds().len() <= most);
-        }
+    /// Plays a phase, then plays it backwards and expects what there was.
+    pub fn there_and_back(
+        phase: &Phase,
+        transport: Transport,
+        before: Vec<Vec<Option<u64>>>,
+    ) -> Vec<Vec<Option<u64>>> {
+        let after = play(&phase.rounds().collect::<Vec<_>>(), transport, before.clone());
+        let back: Vec<Round> = phase.rounds().rev().map(|round| round.reversed()).collect();
+        assert_eq!(play(&back, transport, after.clone()), before, "the way back");
+        after
     }
 }

@@ -90,19 +90,16 @@ fn passes(plan: &MatrixPlan, in_place: bool) -> u64 {
         (View::Plain, true) => (if rows == cols { 2 } else { 4 } * local, true),
         (View::Plain, false) => (bytes(plan.caller_shape()) + local, false),
     };
-    let slots = |axis: Axis, moved: u64| {
-        let tile = match axis {
-            Axis::Rows => plan.rows().tile(),
-            Axis::Cols => plan.cols().tile(),
-        };
-        2 * moved * tile * plan.across(axis) * plan.dtype().size()
+    let lines = |axis: Axis, elements: u64| 2 * elements * plan.across(axis) * plan.dtype().size();
+    let tile = |axis: Axis| match axis {
+        Axis::Rows => plan.rows().tile(),
+        Axis::Cols => plan.cols().tile(),
     };
-    let reordering: u64 =
-        plan.reorderings().iter().filter(|_| reorders).map(|(axis, p)| slots(*axis, p.moved())).sum();
-    let permuting: u64 = (plan.phases().iter())
-        .map(|(axis, phase)| slots(*axis, phase.permutation(0).map_or(0, |permutation| permutation.moved())))
+    let reordering: u64 = (plan.reorderings().iter().filter(|_| reorders))
+        .map(|(axis, permutation)| lines(*axis, permutation.moved() * tile(*axis)))
         .sum();
+    // Packing, unpacking and moves; phases in one direction are alike for all devices, or nearly.
+    let copying: u64 = plan.phases().iter().map(|(axis, phase)| lines(*axis, phase.moved(0).copied)).sum();
     let traffic = plan.busiest(false);
-    // What is sent is packed first and what is received is unpacked; rows only are packed, as a rule.
-    stage_1 + reordering + permuting + 2 * (traffic.sent + traffic.received)
+    stage_1 + reordering + copying + traffic.sent + traffic.received
 }

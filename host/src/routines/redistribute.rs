@@ -1,10 +1,10 @@
 //! Carries out a [`MatrixPlan`] on one rank: caller's buffer to solver's buffer and back.
 
 use crate::Result;
-use crate::communicator::{Communicator, Message};
-use crate::device::{Buffer, Device, MatrixView};
+use crate::communicator::{Communicator, Message, Ticket};
+use crate::device::{Buffer, Device, MatrixView, Permutation, Share};
 use crate::layout::ProcessGrid;
-use crate::plan::{Axis, MatrixPlan, Transfer, View};
+use crate::plan::{Axis, LocalMove, MatrixPlan, Phase, Place, Round, View};
 
 /// One rank with what it works with. `scratch` is shared by all stages of a call.
 #[derive(Clone, Copy)]
@@ -45,13 +45,24 @@ impl Rank<'_> {
                 self.permute(plan, *axis, &view, permutation)?;
             }
         }
+        self.distribute(plan, solver)
+    }
+
+    /// Stages 2 and 3, in the solver's buffer: from contiguous shards to the solver's distribution.
+    pub fn distribute(&self, plan: &MatrixPlan, solver: Buffer) -> Result<()> {
+        let view = solver_view(plan, solver);
         for (axis, phase) in plan.phases() {
-            for round in phase.rounds() {
-                self.exchange(plan, *axis, &view, plan.of_rank(*axis, rank, round))?;
-            }
-            if let Some(permutation) = phase.permutation(plan.position(*axis, rank)) {
-                self.permute(plan, *axis, &view, permutation)?;
-            }
+            Passage::new(self, plan, *axis, phase, view).play(phase.rounds())?;
+        }
+        Ok(())
+    }
+
+    /// Stages 3 and 2 backwards, in the solver's buffer.
+    pub fn restore(&self, plan: &MatrixPlan, solver: Buffer) -> Result<()> {
+        let view = solver_view(plan, solver);
+        for (axis, phase) in plan.phases().iter().rev() {
+            Passage::new(self, plan, *axis, phase, view)
+                .play(phase.rounds().rev().map(|round| round.reversed()))?;
         }
         Ok(())
     }
@@ -74,14 +85,7 @@ impl Rank<'_> {
     pub fn reverse(&self, plan: &MatrixPlan, solver: Buffer, caller: Buffer) -> Result<()> {
         let rank = self.communicator.rank();
         let view = solver_view(plan, solver);
-        for (axis, phase) in plan.phases().iter().rev() {
-            if let Some(permutation) = phase.permutation(plan.position(*axis, rank)) {
-                self.permute(plan, *axis, &view, &permutation.inverse())?;
-            }
-            for round in phase.reversed_rounds() {
-                self.exchange(plan, *axis, &view, plan.of_rank(*axis, rank, &round))?;
-            }
-        }
+        self.restore(plan, solver)?;
         let in_place = in_place(plan, caller, solver);
         if in_place || plan.view() == View::Transposed {
             for (axis, permutation) in plan.reorderings().iter().rev() {
@@ -107,84 +111,12 @@ impl Rank<'_> {
         self.device.copy_lines(plan.dtype(), from, elements, to, elements, elements, 1)
     }
 
-    /// One round along an axis: sends one transfer, packed if need be, receives and unpacks another.
-    fn exchange(
-        &self,
-        plan: &MatrixPlan,
-        axis: Axis,
-        view: &MatrixView,
-        (send, receive): (Option<Transfer>, Option<Transfer>),
-    ) -> Result<()> {
-        let rank = self.communicator.rank();
-        let across = plan.across(axis);
-        let size = plan.dtype().size();
-        if across == 0 {
-            return Ok(());
-        }
-        let packed = |t: Transfer, offset: u64| self.scratch.slice(offset, t.len * across * size);
-        let mut sends = None;
-        let mut receives = None;
-        if let Some(t) = send {
-            let data = match axis {
-                // Whole columns are contiguous already. What is received goes to scratch first, so it
-                // may end where these stand.
-                Axis::Cols => view.data.slice(t.source * across * size, t.len * across * size),
-                Axis::Rows => {
-                    let data = packed(t, 0);
-                    self.copy(axis, view, t.source, t.len, data, Direction::Pack)?;
-                    data
-                }
-            };
-            sends = Some(Message { peer: plan.rank_at(axis, rank, t.to), data });
-        }
-        if let Some(t) = receive {
-            receives =
-                Some(Message { peer: plan.rank_at(axis, rank, t.from), data: packed(t, plan.unit_bytes()) });
-        }
-        if sends.is_none() && receives.is_none() {
-            return Ok(());
-        }
-        self.communicator.exchange(sends.as_slice(), receives.as_slice())?;
-        match (receive, receives) {
-            (Some(t), Some(message)) => {
-                self.copy(axis, view, t.target, t.len, message.data, Direction::Unpack)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Copies rows or columns `first..first + len` of a matrix to or from a packed buffer.
-    fn copy(
-        &self,
-        axis: Axis,
-        view: &MatrixView,
-        first: u64,
-        len: u64,
-        packed: Buffer,
-        direction: Direction,
-    ) -> Result<()> {
-        let size = view.dtype.size();
-        let ld = view.leading_dimension;
-        let (offset, run, lines, packed_ld) = match axis {
-            Axis::Cols => (first * ld, len * ld, 1, len * ld),
-            Axis::Rows => (first, len, view.cols, len),
-        };
-        let end = if lines == 0 { 0 } else { (lines - 1) * ld + run };
-        let matrix = view.data.slice(offset * size, end * size);
-        match direction {
-            Direction::Pack => self.device.copy_lines(view.dtype, matrix, ld, packed, packed_ld, run, lines),
-            Direction::Unpack => {
-                self.device.copy_lines(view.dtype, packed, packed_ld, matrix, ld, run, lines)
-            }
-        }
-    }
-
     fn permute(
         &self,
         plan: &MatrixPlan,
         axis: Axis,
         view: &MatrixView,
-        permutation: &crate::device::Permutation,
+        permutation: &Permutation,
     ) -> Result<()> {
         match axis {
             Axis::Rows => self.device.permute_rows(view, plan.rows().tile(), permutation),
@@ -213,19 +145,25 @@ impl Rank<'_> {
         )
     }
 
-    /// Completes a replicated result with the parts that other ranks own.
+    /// Completes a replicated result with the parts that other ranks own. A piece is placed while the
+    /// next one comes in.
     fn collect(&self, plan: &MatrixPlan, view: &MatrixView, caller: Buffer) -> Result<()> {
-        let size = plan.dtype().size();
-        let column = view.rows * size;
-        for (send, receive) in plan.collection(self.communicator.rank()) {
+        let column = view.rows * plan.dtype().size();
+        let rank = self.communicator.rank();
+        let mut beside = Beside::new(self.communicator);
+        let mut came = None;
+        // One round more for the piece that comes last.
+        for (k, (send, receive)) in (0..).zip(plan.collection(rank).chain([(None, None)])) {
             let sends = send.map(|(peer, piece)| Message {
                 peer,
                 data: view.data.slice(piece.first * column, piece.cols * column),
             });
-            let receives = receive
-                .map(|piece| Message { peer: piece.owner, data: self.scratch.slice(0, piece.cols * column) });
-            self.communicator.exchange(sends.as_slice(), receives.as_slice())?;
-            if let (Some(piece), Some(message)) = (receive, receives) {
+            let receives = receive.map(|piece| Message {
+                peer: piece.owner,
+                data: self.scratch.slice(k % 2 * plan.piece_bytes(), piece.cols * column),
+            });
+            beside.start(sends.as_slice(), receives.as_slice())?;
+            if let Some((piece, message)) = came.replace(receive.zip(receives)).flatten() {
                 let columns = MatrixView { data: message.data, cols: piece.cols, ..*view };
                 self.place(plan, piece.owner, piece.first, &columns, caller)?;
             }
@@ -234,17 +172,121 @@ impl Rank<'_> {
     }
 }
 
+/// Exchanges that run beside the device's operations, one ahead of them.
+struct Beside<'a> {
+    communicator: &'a dyn Communicator,
+    under_way: Option<Ticket>,
+}
+
+impl<'a> Beside<'a> {
+    fn new(communicator: &'a dyn Communicator) -> Self {
+        Self { communicator, under_way: None }
+    }
+
+    /// What operations may take of the device.
+    fn share(&self) -> Share {
+        if self.under_way.is_some() { Share::Part } else { Share::Whole }
+    }
+
+    /// Starts the next exchange, which sees all operations enqueued so far, and then has the operations to
+    /// come wait for the one before it.
+    fn start(&mut self, sends: &[Message], receives: &[Message]) -> Result<()> {
+        let ticket = match (sends, receives) {
+            ([], []) => None,
+            _ => Some(self.communicator.start(sends, receives)?),
+        };
+        match std::mem::replace(&mut self.under_way, ticket) {
+            Some(before) => self.communicator.finish(before),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whatever happens, memory is given back only after the exchanges that use it.
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.under_way.take()
+            && let Err(error) = self.communicator.finish(ticket)
+        {
+            tracing::warn!("waiting for an exchange failed: {error}");
+        }
+    }
+}
+
+/// One phase on one rank.
+struct Passage<'a> {
+    rank: &'a Rank<'a>,
+    plan: &'a MatrixPlan,
+    axis: Axis,
+    view: MatrixView,
+    /// Elements of the other dimension that go with each one.
+    across: u64,
+    unit_bytes: u64,
+}
+
+impl<'a> Passage<'a> {
+    fn new(rank: &'a Rank<'a>, plan: &'a MatrixPlan, axis: Axis, phase: &Phase, view: MatrixView) -> Self {
+        Self { rank, plan, axis, view, across: plan.across(axis), unit_bytes: plan.unit_bytes(axis, phase) }
+    }
+
+    /// Carries out this rank's part of the rounds: the exchange of each beside its moves.
+    fn play(&self, rounds: impl Iterator<Item = Round>) -> Result<()> {
+        if self.across == 0 {
+            return Ok(());
+        }
+        let Rank { communicator, .. } = self.rank;
+        let me = self.plan.position(self.axis, communicator.rank());
+        let peer = |position| self.plan.rank_at(self.axis, communicator.rank(), position);
+        let mut beside = Beside::new(*communicator);
+        for round in rounds {
+            let (send, receive) = round.transfers_of(me);
+            let sends = send.map(|t| Message { peer: peer(t.to), data: self.window(t.source, t.len) });
+            let receives =
+                receive.map(|t| Message { peer: peer(t.from), data: self.window(t.target, t.len) });
+            beside.start(sends.as_slice(), receives.as_slice())?;
+            for run in round.moves_of(me) {
+                self.shift(run, beside.share())?;
+            }
+        }
+        beside.start(&[], &[])
+    }
+
+    /// The contiguous memory of a place; along rows only scratch has any.
+    fn window(&self, place: Place, len: u64) -> Buffer {
+        let element = self.across * self.view.dtype.size();
+        match place {
+            Place::Matrix(first) => self.view.data.slice(first * element, len * element),
+            Place::Scratch(unit) => self.rank.scratch.slice(unit * self.unit_bytes, len * element),
+        }
+    }
+
+    /// Copies a run from place to place.
+    fn shift(&self, run: &LocalMove, share: Share) -> Result<()> {
+        let dtype = self.view.dtype;
+        let end = |place| match (self.axis, place) {
+            // Rows first..first + len of every column.
+            (Axis::Rows, Place::Matrix(first)) => {
+                let ld = self.view.leading_dimension;
+                let elements = (self.view.cols - 1) * ld + run.len;
+                (self.view.data.slice(first * dtype.size(), elements * dtype.size()), ld)
+            }
+            (Axis::Rows, place) => (self.window(place, run.len), run.len),
+            (Axis::Cols, place) => (self.window(place, run.len), run.len * self.across),
+        };
+        let ((source, ld_source), (target, ld_target)) = (end(run.source), end(run.target));
+        let (len, lines) = match self.axis {
+            Axis::Rows => (run.len, self.view.cols),
+            Axis::Cols => (run.len * self.across, 1),
+        };
+        self.rank.device.copy_lines_in(share, dtype, source, ld_source, target, ld_target, len, lines)
+    }
+}
+
 /// Whether both are the same memory, which the plan must allow.
 fn in_place(plan: &MatrixPlan, caller: Buffer, solver: Buffer) -> bool {
     let shared = caller.address() == solver.address() && !solver.is_empty();
     assert!(!shared || plan.in_place(), "the caller's buffer is not the solver's size");
     shared
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Pack,
-    Unpack,
 }
 
 /// The solver's buffer: column-major, whole tiles.

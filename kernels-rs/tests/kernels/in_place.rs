@@ -1,7 +1,7 @@
 use crate::support::*;
 use meshsolve_kernels::args::{CopyLinesArgs, MoveSegmentsArgs, TransposeBlocksArgs};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{copy_lines, move_segments, transpose_blocks};
+use meshsolve_kernels::launch::{Share, copy_lines, move_segments, transpose_blocks};
 use proptest::prelude::*;
 
 /// A matrix of `p·g` rows and `q·g` columns, cut at every `stride`-th segment, `offset` elements behind
@@ -50,7 +50,7 @@ impl Case {
         assert_eq!(args.cuts(), cuts as u64);
         let (ld_src, dst) = (stride * g, args.scratch);
         let save = CopyLinesArgs { src: start, dst, ld_src, ld_dst: g, len: g, lines: args.cuts() };
-        run(copy_lines(T::SIZE, save), order);
+        run(copy_lines(T::SIZE, save, Share::Whole), order);
         run_on_blocks(move_segments(T::SIZE, args), self.blocks, order);
         scratch.values();
         for row in 0..rows {

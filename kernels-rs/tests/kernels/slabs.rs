@@ -1,7 +1,7 @@
 use crate::support::*;
 use meshsolve_kernels::args::{CopyLinesArgs, PermuteSlotsArgs};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{ElementSize, copy_lines, permute_slots};
+use meshsolve_kernels::launch::{ElementSize, Share, copy_lines, permute_slots};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -25,7 +25,7 @@ fn check_copy<T: Element>(
         len: len as u64,
         lines: lines as u64,
     };
-    run_on_blocks(copy_lines(T::SIZE, args), blocks, order);
+    run_on_blocks(copy_lines(T::SIZE, args, Share::Whole), blocks, order);
     let mut expected = to.clone();
     for line in 0..lines {
         for x in 0..len {
@@ -56,7 +56,7 @@ fn lines_are_copied_in_all_orders() {
 #[test]
 fn wide_accesses_are_used_exactly_where_everything_is_aligned() {
     let aligned = CopyLinesArgs { src: 4096, dst: 8192, ld_src: 64, ld_dst: 32, len: 16, lines: 3 };
-    let wide = copy_lines(ElementSize::B4, aligned);
+    let wide = copy_lines(ElementSize::B4, aligned, Share::Whole);
     assert_eq!(wide.kernel, "copy_lines_b16");
     assert_eq!(wide.args, CopyLinesArgs { ld_src: 16, ld_dst: 8, len: 4, ..aligned });
     for args in [
@@ -66,11 +66,11 @@ fn wide_accesses_are_used_exactly_where_everything_is_aligned() {
         CopyLinesArgs { ld_dst: 34, ..aligned },
         CopyLinesArgs { len: 15, ..aligned },
     ] {
-        let call = copy_lines(ElementSize::B4, args);
+        let call = copy_lines(ElementSize::B4, args, Share::Whole);
         assert_eq!((call.kernel, call.args), ("copy_lines_b4", args));
     }
-    assert_eq!(copy_lines(ElementSize::B8, aligned).args.len, 8);
-    assert_eq!(copy_lines(ElementSize::B16, aligned).args, aligned);
+    assert_eq!(copy_lines(ElementSize::B8, aligned, Share::Whole).args.len, 8);
+    assert_eq!(copy_lines(ElementSize::B16, aligned, Share::Whole).args, aligned);
 }
 
 /// The cycles of "slot d takes what slot `sources[d]` held", in the kernel's format.

@@ -9,11 +9,12 @@
 //! lines that begin with `#` are for people.
 
 mod convert;
-mod gpus;
 mod potrs;
 
 use clap::{Parser, ValueEnum};
 use meshsolve::{DType, libraries};
+use meshsolve_benches::clock::{Clock, Times};
+use meshsolve_benches::gpus::{self, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -76,9 +77,6 @@ fn grid(text: &str) -> Result<[u64; 2], String> {
     }
 }
 
-/// What went wrong, for people.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     libraries::set_library_folders(arguments.libraries.clone());
@@ -89,24 +87,5 @@ fn main() -> ExitCode {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Middle and smallest of some times.
-struct Times {
-    median: f64,
-    min: f64,
-}
-
-impl Times {
-    /// Of at least one time.
-    fn of(mut seconds: Vec<f64>) -> Self {
-        seconds.sort_by(f64::total_cmp);
-        let middle = seconds.len() / 2;
-        let median = match seconds.len() % 2 {
-            0 => (seconds[middle - 1] + seconds[middle]) / 2.0,
-            _ => seconds[middle],
-        };
-        Self { median, min: seconds[0] }
     }
 }

@@ -2,7 +2,7 @@
 //! routine.
 
 use super::gpus::{copy, memory, on_each, window};
-use super::{Arguments, Failure, Times};
+use super::{Arguments, Clock, Failure, Times};
 use cust::context::CurrentContext;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
@@ -15,9 +15,6 @@ use meshsolve::plan::{MatrixPlan, OperandSpec, Plan};
 use meshsolve::routines::{Backend, Operands, Rank, run};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
 use meshsolve::solver::{DistributedMatrix, Solver};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// Measures every size with every tile and prints a line for each.
 pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
@@ -66,39 +63,6 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
         })
     })?;
     Ok(())
-}
-
-/// Measures what all ranks do together.
-struct Clock {
-    barrier: Barrier,
-    nanoseconds: Vec<AtomicU64>,
-}
-
-impl Clock {
-    fn new(ranks: u64) -> Self {
-        let nanoseconds: Vec<_> = (0..ranks).map(|_| AtomicU64::new(0)).collect();
-        Self { barrier: Barrier::new(nanoseconds.len()), nanoseconds }
-    }
-
-    /// Seconds from a common start until the stream of the slowest rank is done with `work`. All ranks
-    /// call it and get the same answer.
-    fn time(
-        &self,
-        rank: u64,
-        stream: &Stream,
-        work: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<f64, Failure> {
-        stream.synchronize()?;
-        self.barrier.wait();
-        let start = Instant::now();
-        work()?;
-        stream.synchronize()?;
-        let took = u64::try_from(start.elapsed().as_nanos())?;
-        self.nanoseconds[usize::try_from(rank)?].store(took, Ordering::Relaxed);
-        self.barrier.wait();
-        let slowest = self.nanoseconds.iter().map(|own| own.load(Ordering::Relaxed)).max();
-        Ok(slowest.unwrap_or(0) as f64 * 1e-9)
-    }
 }
 
 /// One rank.

@@ -1,11 +1,13 @@
 //! GPUs of this machine with a thread and a stream each.
 
-use super::Failure;
 use cust::context::Context;
 use cust::memory::{DeviceBuffer, DeviceCopy};
 use cust::stream::{Stream, StreamFlags};
 use meshsolve::device::Buffer;
 use meshsolve::device::cuda::{CudaDevice, DriverMemory};
+
+/// What went wrong, for people.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs `body` on threads of their own for the GPUs `0..count`, each with its number, its device and its
 /// stream; gives the results in that order, or the first failure.

@@ -1,0 +1,607 @@
+//! Stage 3 along one dimension: a schedule found by playing it.
+//!
+//! Which process sends to which in an exchange comes from an edge colouring; which tile goes, and where it
+//! is put, from the play: straight to its final slot where that is vacant, and otherwise to scratch until
+//! it is. Where tiles travel in parts, one part of each is played, and the others go the same ways.
+
+use super::colouring::colour_edges;
+use super::dimension::Dimension;
+use super::phase::{LocalMove, Phase, Place, Round, Transfer, Transport, index};
+use crate::layout::{GlobalTile, LocalTile};
+
+impl Phase {
+    /// Stage 3: brings whole tiles to their owners. The tile `k` stands at slot k mod Lt of process
+    /// k / Lt, with Lt tiles in each buffer; `place` says on which process and in which slot it belongs,
+    /// or `None` for a tile of padding alone, which is not moved and may be overwritten. No two tiles may
+    /// have one place.
+    ///
+    /// The transfers are the edges of a bipartite multigraph of senders and receivers. A process that
+    /// has fewer tiles to send than to receive, or fewer of both than the busiest, gets idle edges, which
+    /// makes the graph regular. In an edge colouring with as many colours as that degree every process
+    /// sends and receives one tile (or idles) in each exchange. So there are as many exchanges as the
+    /// busiest process has tiles, and no process ever holds more tiles than its matrix has slots: with
+    /// the scratch there is always room for one more.
+    pub fn dealing(
+        dimension: &Dimension,
+        transport: Transport,
+        place: impl Fn(GlobalTile) -> Option<(u64, LocalTile)>,
+    ) -> Self {
+        let slots = dimension.capacity() / dimension.tile();
+        let (procs, parts) = (index(dimension.procs()), dimension.tile() / transport.unit);
+        let tiles = dimension.procs() * slots;
+        let targets: Vec<Option<usize>> = (0..tiles)
+            .map(|k| place(GlobalTile(k)).map(|(proc, LocalTile(slot))| index(proc * slots + slot)))
+            .collect();
+        let edges = (targets.iter().enumerate())
+            .filter_map(|(k, target)| Some((k / index(slots), (*target)? / index(slots))))
+            .filter(|(from, to)| from != to)
+            .collect();
+        let exchanges = exchanges(procs, edges);
+        // Two parts may be under way at one time.
+        let units = if parts > 1 { transport.units / 2 } else { transport.units };
+        let play =
+            Play::new(procs, index(slots), targets, Transport { units, ..transport }, dimension.tile());
+        Self::new(play.rounds(exchanges.iter().map(Vec::as_slice)), parts)
+    }
+}
+
+/// Groups (from, to) edges into exchanges; see [`Phase::dealing`].
+fn exchanges(procs: usize, edges: Vec<(usize, usize)>) -> Vec<Vec<(usize, usize)>> {
+    let (mut out, mut into) = (vec![0usize; procs], vec![0usize; procs]);
+    for &(from, to) in &edges {
+        out[from] += 1;
+        into[to] += 1;
+    }
+    let most = out.iter().chain(&into).copied().max().unwrap_or(0);
+    // An idle edge from a process to another stands for a place that was vacant from the start; what else
+    // is missing are edges from a process to itself, so that nobody receives before he has sent.
+    let times = |count: &dyn Fn(usize) -> usize| -> Vec<usize> {
+        (0..procs).flat_map(|p| std::iter::repeat_n(p, count(p))).collect()
+    };
+    let mut all = edges.clone();
+    all.extend(
+        times(&|p| into[p].saturating_sub(out[p]))
+            .into_iter()
+            .zip(times(&|p| out[p].saturating_sub(into[p]))),
+    );
+    all.extend(times(&|p| most - out[p].max(into[p])).into_iter().map(|p| (p, p)));
+    let mut exchanges = vec![Vec::new(); most];
+    for (&edge, colour) in edges.iter().zip(colour_edges(procs, &all)) {
+        exchanges[colour].push(edge);
+    }
+    exchanges.retain(|exchange| !exchange.is_empty());
+    exchanges
+}
+
+/// A place on a process: a slot of the matrix, or a unit of scratch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spot {
+    Slot(usize),
+    Scratch(usize),
+}
+
+/// A tile that is about to travel.
+#[derive(Clone, Copy)]
+struct Passenger {
+    tile: usize,
+    from: usize,
+    to: usize,
+}
+
+/// What one process holds.
+#[derive(Clone)]
+struct Process {
+    /// By slot of the matrix: the tile that stands there.
+    slots: Vec<Option<usize>>,
+    /// By unit of scratch: the tile that stands there.
+    scratch: Vec<Option<usize>>,
+    /// What the exchange under way reads, and what it writes.
+    reads: Option<Spot>,
+    writes: Option<Spot>,
+    /// Slots to look at, because they became vacant or their tile came to this process.
+    open: Vec<usize>,
+    /// Slots that were searched for cycles.
+    searched: Vec<bool>,
+    cursor: usize,
+}
+
+impl Process {
+    fn at(&mut self, spot: Spot) -> &mut Option<usize> {
+        match spot {
+            Spot::Slot(slot) => &mut self.slots[slot],
+            Spot::Scratch(unit) => &mut self.scratch[unit],
+        }
+    }
+
+    fn busy(&self, spot: Spot) -> bool {
+        self.reads == Some(spot) || self.writes == Some(spot)
+    }
+
+    fn vacant_scratch(&self) -> Option<Spot> {
+        (0..self.scratch.len())
+            .find(|&u| self.scratch[u].is_none() && !self.busy(Spot::Scratch(u)))
+            .map(Spot::Scratch)
+    }
+
+    fn vacant_slot(&self) -> Option<Spot> {
+        (0..self.slots.len()).find(|&s| self.slots[s].is_none() && !self.busy(Spot::Slot(s))).map(Spot::Slot)
+    }
+}
+
+/// Tiles that one process may send to another, each list with the best last.
+#[derive(Clone, Default)]
+struct Queue {
+    /// Those whose final place became vacant.
+    ready: Vec<usize>,
+    /// Those that stand where a tile of their own process belongs.
+    pressing: Vec<usize>,
+    /// All, those that stand where a tile of another process belongs last.
+    rest: Vec<usize>,
+}
+
+struct Play {
+    transport: Transport,
+    /// Elements in a tile.
+    tile_len: u64,
+    /// Slots of a process.
+    slots: usize,
+    /// By tile, which is named by the place it starts from, process · slots + slot: its final place.
+    targets: Vec<Option<usize>>,
+    /// By place: the tile that belongs there.
+    wanted: Vec<Option<usize>>,
+    /// By tile: where it is.
+    stands: Vec<(usize, Spot)>,
+    /// By tile: whether it was chosen for an exchange.
+    sent: Vec<bool>,
+    /// Tiles that are not in their final place.
+    unfinished: usize,
+    processes: Vec<Process>,
+    /// By from · processes + to.
+    queues: Vec<Queue>,
+}
+
+impl Play {
+    fn new(
+        procs: usize,
+        slots: usize,
+        targets: Vec<Option<usize>>,
+        transport: Transport,
+        tile_len: u64,
+    ) -> Self {
+        let mut wanted = vec![None; targets.len()];
+        let mut queues = vec![Queue::default(); procs * procs];
+        let process = Process {
+            slots: vec![None; slots],
+            scratch: vec![None; index(transport.units)],
+            reads: None,
+            writes: None,
+            open: (0..slots).collect(),
+            searched: vec![false; slots],
+            cursor: 0,
+        };
+        let mut processes = vec![process; procs];
+        for (tile, target) in targets.iter().enumerate() {
+            if let &Some(target) = target {
+                assert!(wanted[target].replace(tile).is_none(), "two tiles belong in one place");
+                processes[tile / slots].slots[tile % slots] = Some(tile);
+            }
+        }
+        for (tile, target) in targets.iter().enumerate().rev() {
+            let &Some(target) = target else { continue };
+            let (from, to) = (tile / slots, target / slots);
+            if from == to {
+                continue;
+            }
+            let queue = &mut queues[from * procs + to];
+            if wanted[tile].is_some_and(|waiting| waiting / slots == from) {
+                queue.pressing.push(tile);
+            }
+            queue.rest.push(tile);
+            if targets[target].is_none() {
+                queue.ready.push(tile);
+            }
+        }
+        for queue in &mut queues {
+            queue
+                .rest
+                .sort_by_key(|&tile| wanted[tile].is_some_and(|waiting| waiting / slots != tile / slots));
+        }
+        let stands = (0..targets.len()).map(|tile| (tile / slots, Spot::Slot(tile % slots))).collect();
+        let unfinished =
+            targets.iter().enumerate().filter(|(tile, target)| target.is_some_and(|t| t != *tile)).count();
+        let sent = vec![false; targets.len()];
+        Self { transport, tile_len, slots, targets, wanted, stands, sent, unfinished, processes, queues }
+    }
+
+    /// Plays all exchanges and what goes with them.
+    fn rounds<'e>(mut self, mut exchanges: impl Iterator<Item = &'e [(usize, usize)]>) -> Vec<Round> {
+        let packed = self.transport.packed;
+        let mut rounds = Vec::new();
+        let mut searched_again = false;
+        // What is packed goes one round later.
+        let mut passengers = if packed { Vec::new() } else { self.choose(exchanges.next()) };
+        while self.unfinished > 0 {
+            let mut round = Round::default();
+            self.begin(&mut round, &passengers);
+            self.settle(&mut round);
+            self.break_cycles(&mut round);
+            if packed {
+                passengers = self.choose(exchanges.next());
+                self.pack(&mut round, &passengers);
+                self.settle(&mut round);
+                self.make_room(&mut round, &passengers);
+            }
+            self.end();
+            if !packed {
+                passengers = self.choose(exchanges.next());
+            }
+            if round.is_empty() && passengers.is_empty() {
+                // All exchanges are over, so what is left are cycles; some came about meanwhile.
+                assert!(!std::mem::replace(&mut searched_again, true), "a schedule that gets stuck");
+                for process in &mut self.processes {
+                    process.searched.fill(false);
+                    process.cursor = 0;
+                }
+            }
+            rounds.push(round);
+        }
+        rounds
+    }
+
+    fn place(&self, spot: Spot) -> Place {
+        match spot {
+            Spot::Slot(slot) => Place::Matrix(slot as u64 * self.tile_len),
+            Spot::Scratch(unit) => Place::Scratch(unit as u64),
+        }
+    }
+
+    /// The process and the slot where a tile ends.
+    fn target(&self, tile: usize) -> (usize, usize) {
+        let target = self.targets[tile].expect("only tiles with a place move");
+        (target / self.slots, target % self.slots)
+    }
+
+    /// The tile that belongs in a slot, if there is one.
+    fn wanted(&self, proc: usize, slot: usize) -> Option<usize> {
+        self.wanted[proc * self.slots + slot]
+    }
+
+    fn queue(&mut self, from: usize, to: usize) -> &mut Queue {
+        let procs = self.processes.len();
+        &mut self.queues[from * procs + to]
+    }
+
+    /// Picks a tile for each pair of an exchange.
+    fn choose(&mut self, exchange: Option<&[(usize, usize)]>) -> Vec<Passenger> {
+        let choose = |&(from, to): &(usize, usize)| {
+            let procs = self.processes.len();
+            let queue = &mut self.queues[from * procs + to];
+            let slots = &self.processes[to].slots;
+            let vacant = |tile: usize| slots[self.targets[tile].map_or(0, |t| t % self.slots)].is_none();
+            let last = |list: &mut Vec<usize>, fits: &dyn Fn(usize) -> bool| {
+                while let Some(tile) = list.pop() {
+                    if !self.sent[tile] && fits(tile) {
+                        return Some(tile);
+                    }
+                }
+                None
+            };
+            let ready = last(&mut queue.ready, &vacant);
+            // What is packed is put where it belongs later anyway, so nothing is lost by making way for what
+            // waits here. Otherwise better vacate what the next exchange can fill, while there is scratch.
+            let sender = &self.processes[from].scratch;
+            let crowded = sender.iter().filter(|tile| tile.is_none()).count() < 2;
+            let tile = if self.transport.packed || crowded {
+                ready
+                    .or_else(|| last(&mut queue.pressing, &|_| true))
+                    .or_else(|| last(&mut queue.rest, &|_| true))
+            } else {
+                ready.or_else(|| last(&mut queue.rest, &|_| true))
+            };
+            let tile = tile.expect("an edge for each tile that travels");
+            self.sent[tile] = true;
+            Passenger { tile, from, to }
+        };
+        exchange.unwrap_or_default().iter().map(choose).collect()
+    }
+
+    /// Starts an exchange: finds a place for each tile at its receiver.
+    fn begin(&mut self, round: &mut Round, passengers: &[Passenger]) {
+        for &Passenger { tile, from, to } in passengers {
+            let (_, slot) = self.target(tile);
+            let receiver = &mut self.processes[to];
+            let direct = !self.transport.packed && receiver.slots[slot].is_none();
+            let spot = if direct { Some(Spot::Slot(slot)) } else { receiver.vacant_scratch() };
+            let spot = spot.or_else(|| receiver.vacant_slot()).expect("room for one tile more");
+            receiver.writes = Some(spot);
+            round.transfers.push(Transfer {
+                from: from as u64,
+                to: to as u64,
+                source: self.place(self.stands[tile].1),
+                target: self.place(spot),
+                len: self.transport.unit,
+            });
+        }
+        for &Passenger { tile, from, to } in passengers {
+            let spot = self.stands[tile].1;
+            self.processes[from].reads = Some(spot);
+            *self.processes[from].at(spot) = None;
+            let spot = self.processes[to].writes.expect("found above");
+            *self.processes[to].at(spot) = Some(tile);
+            self.stands[tile] = (to, spot);
+        }
+    }
+
+    /// Ends the exchange: what it read is vacant, what it wrote may move on.
+    fn end(&mut self) {
+        for proc in 0..self.processes.len() {
+            if let Some(Spot::Slot(slot)) = self.processes[proc].reads.take() {
+                self.vacated(proc, slot);
+            }
+            let Some(spot) = self.processes[proc].writes.take() else { continue };
+            let tile = self.processes[proc].at(spot).expect("written by the exchange");
+            let (_, slot) = self.target(tile);
+            if spot == Spot::Slot(slot) {
+                self.unfinished -= 1;
+                continue;
+            }
+            self.processes[proc].open.push(slot);
+            if let Some(standing) = self.processes[proc].slots[slot] {
+                let (to, _) = self.target(standing);
+                if to != proc {
+                    self.queue(proc, to).pressing.push(standing);
+                }
+            }
+        }
+    }
+
+    /// A slot became vacant: its tile may come, from here or from another process.
+    fn vacated(&mut self, proc: usize, slot: usize) {
+        if let Some(tile) = self.wanted(proc, slot) {
+            let from = self.stands[tile].0;
+            if from == proc {
+                self.processes[proc].open.push(slot);
+            } else {
+                self.queue(from, proc).ready.push(tile);
+            }
+        }
+    }
+
+    fn shift(&mut self, round: &mut Round, proc: usize, from: Spot, to: Spot) {
+        round.moves.push(LocalMove {
+            proc: proc as u64,
+            source: self.place(from),
+            target: self.place(to),
+            len: self.transport.unit,
+        });
+        let tile = self.processes[proc].at(from).take().expect("a tile to move");
+        *self.processes[proc].at(to) = Some(tile);
+        self.stands[tile].1 = to;
+        let (home, slot) = self.target(tile);
+        self.unfinished -= usize::from(home == proc && to == Spot::Slot(slot));
+        if let Spot::Slot(slot) = from {
+            self.vacated(proc, slot);
+        }
+    }
+
+    /// Moves every tile whose final slot is vacant, and those whose slots become vacant by that.
+    fn settle(&mut self, round: &mut Round) {
+        for proc in 0..self.processes.len() {
+            while let Some(slot) = self.processes[proc].open.pop() {
+                let target = Spot::Slot(slot);
+                let vacant = self.processes[proc].slots[slot].is_none() && !self.processes[proc].busy(target);
+                let Some(tile) = self.wanted(proc, slot).filter(|_| vacant) else { continue };
+                let (stands, spot) = self.stands[tile];
+                if stands == proc && !self.processes[proc].busy(spot) {
+                    self.shift(round, proc, spot, target);
+                }
+            }
+        }
+    }
+
+    /// Has each process that has nothing else to move turn one cycle of its own tiles, by way of scratch.
+    fn break_cycles(&mut self, round: &mut Round) {
+        let mut idle = vec![true; self.processes.len()];
+        for m in &round.moves {
+            idle[index(m.proc)] = false;
+        }
+        for proc in (0..self.processes.len()).filter(|&proc| idle[proc]) {
+            let Some(spare) = self.processes[proc].vacant_scratch() else { continue };
+            if let Some(slot) = self.next_cycle(proc) {
+                self.shift(round, proc, Spot::Slot(slot), spare);
+            }
+        }
+        self.settle(round);
+    }
+
+    /// A slot on the next cycle of tiles that belong to the process where they stand.
+    fn next_cycle(&mut self, proc: usize) -> Option<usize> {
+        while self.processes[proc].cursor < self.slots {
+            let start = self.processes[proc].cursor;
+            self.processes[proc].cursor += 1;
+            let mut at = start;
+            while !std::mem::replace(&mut self.processes[proc].searched[at], true) {
+                let Some(tile) = self.processes[proc].slots[at] else { break };
+                match self.target(tile) {
+                    (home, slot) if home == proc && slot == start => {
+                        if at != start {
+                            return Some(start);
+                        }
+                        break;
+                    }
+                    (home, slot) if home == proc => at = slot,
+                    _ => break,
+                }
+            }
+        }
+        None
+    }
+
+    /// Packs what the next exchange sends.
+    fn pack(&mut self, round: &mut Round, passengers: &[Passenger]) {
+        for &Passenger { tile, from, .. } in passengers {
+            let spot = self.processes[from].vacant_scratch().unwrap_or_else(|| self.put_aside(round, from));
+            self.shift(round, from, self.stands[tile].1, spot);
+        }
+    }
+
+    /// Sees to it that each receiver of the next exchange has a unit of scratch for it once the exchange
+    /// under way is over.
+    fn make_room(&mut self, round: &mut Round, passengers: &[Passenger]) {
+        for &Passenger { to, .. } in passengers {
+            if self.processes[to].scratch.iter().all(Option::is_some) {
+                self.put_aside(round, to);
+            }
+        }
+    }
+
+    /// Moves a tile that waits in scratch to any vacant slot, and gives its place in scratch.
+    fn put_aside(&mut self, round: &mut Round, proc: usize) -> Spot {
+        let process = &self.processes[proc];
+        let waits = |u: &usize| {
+            let here = |tile: usize| self.target(tile).0 == proc;
+            process.scratch[*u].is_some_and(here) && !process.busy(Spot::Scratch(*u))
+        };
+        let spot = (0..process.scratch.len())
+            .find(waits)
+            .map(Spot::Scratch)
+            .expect("scratch full of tiles that wait");
+        let slot = process.vacant_slot().expect("no process holds more tiles than its matrix has slots");
+        self.shift(round, proc, spot, slot);
+        spot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Placement;
+    use crate::plan::phase::player::there_and_back;
+    use proptest::prelude::*;
+
+    /// A tile order and how it travels.
+    #[derive(Clone, Debug)]
+    struct Case {
+        unit: u64,
+        parts: u64,
+        procs: u64,
+        slots: u64,
+        /// By tile: where it belongs, as process · slots + slot; `None` for padding.
+        places: Vec<Option<u64>>,
+        packed: bool,
+    }
+
+    impl Case {
+        fn transport(&self) -> Transport {
+            Transport { unit: self.unit, units: 3 * self.parts, packed: self.packed }
+        }
+
+        fn phase(&self) -> Phase {
+            let tile = self.unit * self.parts;
+            let dimension =
+                Dimension::new(self.procs * self.slots * tile, tile, self.procs, Placement::Sharded);
+            Phase::dealing(&dimension, self.transport(), |k| {
+                self.places[index(k.0)].map(|place| (place / self.slots, LocalTile(place % self.slots)))
+            })
+        }
+
+        /// Every tile of the case arrives where it belongs, and comes back.
+        fn check(&self) {
+            let phase = self.phase();
+            let (tile, slots) = (self.unit * self.parts, self.slots);
+            let before: Vec<Vec<Option<u64>>> = (0..self.procs)
+                .map(|p| {
+                    (0..slots * tile)
+                        .map(|l| {
+                            Some(p * slots * tile + l).filter(|g| self.places[index(g / tile)].is_some())
+                        })
+                        .collect()
+                })
+                .collect();
+            let after = there_and_back(&phase, self.transport(), before);
+            for (k, place) in (0..).zip(&self.places) {
+                let Some(place) = place else { continue };
+                for x in 0..tile {
+                    let found = after[index(place / slots)][index(place % slots * tile + x)];
+                    assert_eq!(found, Some(k * tile + x), "tile {k}");
+                }
+            }
+            self.check_cost(&phase);
+        }
+
+        /// As many exchanges as the busiest process has units, and few rounds more; each unit travels
+        /// at most once.
+        fn check_cost(&self, phase: &Phase) {
+            let travels = |k: u64, place: u64| k / self.slots != place / self.slots;
+            let count = |at: &dyn Fn(u64, u64) -> u64, p: u64| {
+                (0..)
+                    .zip(&self.places)
+                    .filter(|&(k, place)| place.is_some_and(|q| travels(k, q) && at(k, q) == p))
+                    .count()
+            };
+            let most = (0..self.procs)
+                .map(|p| count(&|k, _| k / self.slots, p).max(count(&|_, q| q / self.slots, p)))
+                .max()
+                .unwrap_or(0);
+            let most = most * index(self.parts);
+            let sent: usize = phase.rounds().map(|round| round.transfers.len()).sum();
+            let travelling =
+                (0..).zip(&self.places).filter(|&(k, place)| place.is_some_and(|q| travels(k, q))).count();
+            assert_eq!(sent, travelling * index(self.parts), "each unit travels once");
+            assert!(phase.exchanges() <= most, "{} exchanges for {most} units", phase.exchanges());
+            if self.procs > 1 && most > 0 {
+                let local = phase.rounds().count() - phase.exchanges();
+                assert!(local <= 2 + index(self.slots * self.parts), "{local} rounds without an exchange");
+            }
+        }
+    }
+
+    fn case(procs: impl Strategy<Value = u64>) -> impl Strategy<Value = Case> {
+        (procs, 0u64..7, 1u64..4, 1u64..4, any::<bool>()).prop_flat_map(
+            |(procs, slots, unit, parts, packed)| {
+                let tiles = procs * slots;
+                let order = Just((0..tiles).collect::<Vec<_>>()).prop_shuffle();
+                let padding = prop::collection::vec(prop::bool::weighted(0.2), index(tiles));
+                (order, padding).prop_map(move |(order, padding)| {
+                    let places = order
+                        .into_iter()
+                        .zip(padding)
+                        .map(|(place, none)| (!none).then_some(place))
+                        .collect();
+                    Case { unit, parts, procs, slots, places, packed }
+                })
+            },
+        )
+    }
+
+    /// Tiles dealt out in turn, as the solver has them.
+    fn cyclic(procs: u64, slots: u64, tiles: u64, parts: u64, packed: bool) -> Case {
+        let places =
+            (0..procs * slots).map(|k| (k < tiles).then_some(k % procs * slots + k / procs)).collect();
+        Case { unit: 1, parts, procs, slots, places, packed }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn any_order_of_tiles(case in case(1u64..=8)) {
+            case.check();
+        }
+    }
+
+    #[test]
+    fn tiles_dealt_out_in_turn() {
+        for packed in [false, true] {
+            for procs in 1..=8 {
+                for slots in 0..=17 {
+                    for missing in [0, 1, procs / 2, procs] {
+                        for parts in [1, 2, 4] {
+                            cyclic(procs, slots, (procs * slots).saturating_sub(missing), parts, packed)
+                                .check();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
