@@ -1,335 +1,119 @@
-//! The development solver on distributed matrices, judged by residuals and by matrices whose leading
-//! minors are known.
+//! The development solver on distributed matrices, judged by residuals, by factors put together again,
+//! and by matrices whose pivots or leading minors are known.
 
 use meshsolve::DType;
 use meshsolve::communicator::LocalCommunicator;
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
-use meshsolve::solver::{DistributedMatrix, FaerSolver, Solver, Triangle};
+use meshsolve::solver::{Diagonal, DistributedMatrix, FaerSolver, Op, Product, Solver, Triangle, Triangular};
+use meshsolve_tests::Memory;
+use meshsolve_tests::dense::{Dense, NAN, check_residual};
+use meshsolve_tests::solvers::{
+    Deal, Rank, RankMemory, Ranks, Solved, check_cholesky, check_lu, check_multiply, check_triangular,
+    cholesky, lies_in, lower_and_upper, lu, triangular,
+};
+use proptest::prelude::*;
+use std::cell::RefCell;
 use std::time::Duration;
 
-type Complex = (f64, f64);
+/// Ranks on threads of this process.
+struct Threads;
 
-const NAN: Complex = (f64::NAN, f64::NAN);
-
-fn times(a: Complex, b: Complex) -> Complex {
-    (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
-}
-
-fn conjugate(a: Complex) -> Complex {
-    (a.0, -a.1)
-}
-
-fn is_complex(dtype: DType) -> bool {
-    matches!(dtype, DType::C64 | DType::C128)
-}
-
-fn is_single(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::C64)
-}
-
-/// Ten roundings of one unit for each of `n` terms.
-fn tolerance(dtype: DType, n: usize) -> f64 {
-    10.0 * (n + 1) as f64 * if is_single(dtype) { f64::from(f32::EPSILON) } else { f64::EPSILON }
-}
-
-/// A column-major matrix that every test can read.
-#[derive(Clone)]
-struct Dense {
-    rows: usize,
-    cols: usize,
-    values: Vec<Complex>,
-}
-
-impl Dense {
-    fn from_fn(rows: usize, cols: usize, value: impl Fn(usize, usize) -> Complex) -> Self {
-        let values =
-            (0..cols).flat_map(|j| (0..rows).map(move |i| (i, j))).map(|(i, j)| value(i, j)).collect();
-        Self { rows, cols, values }
-    }
-
-    fn at(&self, i: usize, j: usize) -> Complex {
-        self.values[j * self.rows + i]
-    }
-}
-
-/// One rank's part, as bits, with rows to spare in every column.
-struct Local {
-    bytes: Vec<u64>,
-    leading_dimension: usize,
-    /// Element size and place in the whole of every element, `None` for the spare rows.
-    places: Vec<Option<(usize, usize)>>,
-    dtype: DType,
-}
-
-const SPARE: Complex = (-77.0, -77.0);
-
-impl Local {
-    fn new(whole: &Dense, grid: [usize; 2], tile: [usize; 2], rank: usize, dtype: DType) -> Self {
-        let at = [rank / grid[1], rank % grid[1]];
-        let owned = |extent: usize, d: usize| -> Vec<usize> {
-            (0..extent).filter(|g| g / tile[d] % grid[d] == at[d]).collect()
-        };
-        let (rows, cols) = (owned(whole.rows, 0), owned(whole.cols, 1));
-        let leading_dimension = rows.len() + 1 + rank;
-        let mut places = vec![None; leading_dimension * cols.len()];
-        for (j, &col) in cols.iter().enumerate() {
-            for (i, &row) in rows.iter().enumerate() {
-                places[j * leading_dimension + i] = Some((row, col));
-            }
-        }
-        let bytes = vec![0; (places.len() * dtype.size() as usize).div_ceil(8)];
-        let mut local = Self { bytes, leading_dimension, places, dtype };
-        for index in 0..local.places.len() {
-            let value = local.places[index].map_or(SPARE, |(i, j)| whole.at(i, j));
-            local.put(index, value);
-        }
-        local
-    }
-
-    fn put(&mut self, index: usize, (re, im): Complex) {
-        let parts = self.dtype.parts() as usize;
-        for (part, value) in [re, im].into_iter().take(parts).enumerate() {
-            if is_single(self.dtype) {
-                bytemuck::cast_slice_mut::<u64, f32>(&mut self.bytes)[index * parts + part] = value as f32;
-            } else {
-                bytemuck::cast_slice_mut::<u64, f64>(&mut self.bytes)[index * parts + part] = value;
-            }
-        }
-    }
-
-    fn get(&self, index: usize) -> Complex {
-        let parts = self.dtype.parts() as usize;
-        let part = |part| {
-            if part >= parts {
-                0.0
-            } else if is_single(self.dtype) {
-                f64::from(bytemuck::cast_slice::<u64, f32>(&self.bytes)[index * parts + part])
-            } else {
-                bytemuck::cast_slice::<u64, f64>(&self.bytes)[index * parts + part]
-            }
-        };
-        (part(0), part(1))
-    }
-
-    /// Writes the part into `whole` and checks that the spare rows are as they were.
-    fn collect(&self, whole: &mut Dense) {
-        for (index, place) in self.places.iter().enumerate() {
-            match place {
-                Some((i, j)) => whole.values[j * whole.rows + i] = self.get(index),
-                None => {
-                    let spare = if is_complex(self.dtype) { SPARE } else { (SPARE.0, 0.0) };
-                    assert_eq!(self.get(index), spare, "a spare row was written");
-                }
-            }
-        }
-    }
-
-    fn matrix(&mut self, whole: &Dense, grid: [usize; 2], tile: [usize; 2]) -> DistributedMatrix {
-        let dimension =
-            |extent: usize, d: usize| BlockCyclic::new(extent as u64, tile[d] as u64, grid[d] as u64);
-        DistributedMatrix {
-            dtype: self.dtype,
-            grid: ProcessGrid::new(grid[0] as u64, grid[1] as u64),
-            rows: dimension(whole.rows, 0),
-            cols: dimension(whole.cols, 1),
-            leading_dimension: self.leading_dimension as u64,
-            data: buffer(&mut self.bytes),
-        }
-    }
-}
-
-fn buffer<T: bytemuck::Pod>(values: &mut [T]) -> Buffer {
-    // SAFETY: the values outlive the solver's calls, and nothing else uses them meanwhile.
-    unsafe { Buffer::from_raw(values.as_mut_ptr().cast(), size_of_val(values) as u64) }
-}
-
-struct Outcome {
-    factor: Dense,
-    solution: Dense,
-    /// The largest info of all ranks after the factorization.
-    info: i32,
-}
-
-/// Where the factor of a promised triangle stands.
-fn promised(triangle: Triangle, i: usize, j: usize) -> bool {
-    match triangle {
-        Triangle::Lower => i >= j,
-        Triangle::Upper => i <= j,
-    }
-}
-
-/// Factors `a`, of which only `triangle` is shown to the solver (`hidden` stands in the other one), and
-/// solves for `b`.
-fn run(
-    grid: [usize; 2],
-    [row_tile, col_tile]: [usize; 2],
-    dtype: DType,
-    triangle: Triangle,
-    a: &Dense,
-    hidden: Complex,
-    b: &Dense,
-) -> Outcome {
-    let shown =
-        Dense::from_fn(a.rows, a.cols, |i, j| if promised(triangle, i, j) { a.at(i, j) } else { hidden });
-    let group = LocalCommunicator::group(grid[0] * grid[1], Duration::from_secs(60));
-    let parts: Vec<(Local, Local, i32)> = std::thread::scope(|scope| {
-        let shown = &shown;
-        let threads: Vec<_> = group
-            .iter()
-            .enumerate()
-            .map(|(rank, communicator)| {
-                scope.spawn(move || {
-                    let mut a_part = Local::new(shown, grid, [row_tile, row_tile], rank, dtype);
-                    let mut b_part = Local::new(b, grid, [row_tile, col_tile], rank, dtype);
-                    let a_matrix = a_part.matrix(shown, grid, [row_tile, row_tile]);
-                    let b_matrix = b_part.matrix(b, grid, [row_tile, col_tile]);
-                    let solver = FaerSolver::new(communicator);
-                    let bytes = solver.cholesky_scratch(triangle, &a_matrix, &b_matrix).unwrap();
-                    // Arbitrary contents, here NaN of both precisions.
-                    let mut scratch = vec![u64::MAX; usize::try_from(bytes).unwrap().div_ceil(8)];
-                    let scratch = buffer(&mut scratch).slice(0, bytes);
-                    let (mut factor_info, mut solve_info) = ([i32::MIN], [i32::MIN]);
-                    solver.cholesky_factor(triangle, &a_matrix, scratch, buffer(&mut factor_info)).unwrap();
-                    let info = buffer(&mut solve_info);
-                    solver.cholesky_solve(triangle, &a_matrix, &b_matrix, scratch, info).unwrap();
-                    assert_eq!(solve_info, [0]);
-                    (a_part, b_part, factor_info[0])
+impl Ranks for Threads {
+    fn each<R: Send>(&self, grid: [usize; 2], body: impl Fn(&Rank<'_>) -> R + Sync) -> Vec<R> {
+        let group = LocalCommunicator::group(grid[0] * grid[1], Duration::from_secs(60));
+        let body = &body;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = group
+                .iter()
+                .enumerate()
+                .map(|(number, communicator)| {
+                    scope.spawn(move || {
+                        let solver = FaerSolver::new(communicator);
+                        let memory = HostMemory { blocks: RefCell::default() };
+                        body(&Rank { number, solver: &solver, memory: &memory })
+                    })
                 })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let mut outcome =
-        Outcome { factor: shown, solution: b.clone(), info: parts.iter().map(|part| part.2).max().unwrap() };
-    for (a_part, b_part, _) in &parts {
-        a_part.collect(&mut outcome.factor);
-        b_part.collect(&mut outcome.solution);
-    }
-    outcome
-}
-
-/// Hermitian and diagonally dominant, so positive definite; every entry differs from its neighbours.
-fn definite(n: usize, dtype: DType) -> Dense {
-    Dense::from_fn(n, n, |i, j| {
-        let (low, high) = (i.min(j) as f64, i.max(j) as f64);
-        if i == j {
-            return (2.0 * n as f64 + low, 0.0);
-        }
-        let angle = 0.7 * high + 1.3 * low;
-        let imaginary = if is_complex(dtype) { angle.sin() } else { 0.0 };
-        (angle.cos(), if i > j { imaginary } else { -imaginary })
-    })
-}
-
-fn right_hand_side(n: usize, k: usize, dtype: DType) -> Dense {
-    Dense::from_fn(n, k, |i, j| {
-        (1.0 + i as f64 + 0.1 * j as f64, if is_complex(dtype) { j as f64 - i as f64 } else { 0.0 })
-    })
-}
-
-fn assert_close(got: Complex, expected: Complex, bound: f64, what: &str) {
-    let error = (got.0 - expected.0).hypot(got.1 - expected.1);
-    assert!(error <= bound, "{what}: got {got:?}, expected {expected:?}, error {error:e} above {bound:e}");
-}
-
-/// Checks A = L·Lᴴ or Uᴴ·U, A·X = B, and that the other triangle was left alone.
-fn check(grid: [usize; 2], tile: [usize; 2], dtype: DType, triangle: Triangle, n: usize, k: usize) {
-    let (a, b) = (definite(n, dtype), right_hand_side(n, k, dtype));
-    let what = format!("grid {grid:?} tile {tile:?} {dtype:?} {triangle:?} n {n} k {k}");
-    let outcome = run(grid, tile, dtype, triangle, &a, (55.0, 0.0), &b);
-    let others = (0..n * n).map(|index| (index / n, index % n)).filter(|&(i, j)| !promised(triangle, i, j));
-    for (i, j) in others {
-        assert_eq!(
-            outcome.factor.at(i, j),
-            (55.0, 0.0),
-            "{what}: the other triangle was written at {i}, {j}"
-        );
-    }
-    let outcome = run(grid, tile, dtype, triangle, &a, NAN, &b);
-    assert_eq!(outcome.info, 0, "{what}");
-    let largest = 3.0 * n as f64;
-    for j in 0..n {
-        for i in 0..n {
-            if !promised(triangle, i, j) {
-                continue;
-            }
-            let mut sum = (0.0, 0.0);
-            for inner in 0..=i.min(j) {
-                let (left, right) = match triangle {
-                    Triangle::Lower => (outcome.factor.at(i, inner), conjugate(outcome.factor.at(j, inner))),
-                    Triangle::Upper => (conjugate(outcome.factor.at(inner, i)), outcome.factor.at(inner, j)),
-                };
-                let product = times(left, right);
-                sum = (sum.0 + product.0, sum.1 + product.1);
-            }
-            assert_close(
-                sum,
-                a.at(i, j),
-                tolerance(dtype, n) * largest,
-                &format!("{what}: factor at {i}, {j}"),
-            );
-        }
-    }
-    for j in 0..k {
-        // Backward stable: the residual is small against ‖A‖·‖x‖, both as sums over a row.
-        let size: f64 = (0..n).map(|i| outcome.solution.at(i, j)).map(|x| x.0.abs() + x.1.abs()).sum();
-        for i in 0..n {
-            let mut sum = (0.0, 0.0);
-            for inner in 0..n {
-                let product = times(a.at(i, inner), outcome.solution.at(inner, j));
-                sum = (sum.0 + product.0, sum.1 + product.1);
-            }
-            let bound = tolerance(dtype, n) * largest * size;
-            assert_close(sum, b.at(i, j), bound, &format!("{what}: A·X at {i}, {j}"));
-        }
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
     }
 }
 
-fn check_all_types(grid: [usize; 2], tile: [usize; 2], n: usize, k: usize) {
+struct HostMemory {
+    blocks: RefCell<Vec<Memory>>,
+}
+
+impl RankMemory for HostMemory {
+    fn upload(&self, bytes: &[u8]) -> Buffer {
+        let mut block = Memory::new(bytes.len() as u64);
+        block.bytes_mut().copy_from_slice(bytes);
+        let buffer = block.buffer();
+        self.blocks.borrow_mut().push(block);
+        buffer
+    }
+
+    fn download(&self, buffer: Buffer) -> Vec<u8> {
+        // SAFETY: a block of this memory, which nothing writes to now.
+        unsafe { buffer.as_slice::<u8>() }.to_vec()
+    }
+}
+
+/// Checks the Cholesky solve, and that the triangle that was not promised is left alone.
+fn check_cholesky_of_all_types(grid: [usize; 2], tile: [usize; 2], n: usize, nrhs: usize) {
     for dtype in DType::ALL {
+        let (a, b) = (Dense::definite(n, dtype), Dense::arbitrary(n, nrhs, dtype, 1));
         for triangle in [Triangle::Lower, Triangle::Upper] {
-            check(grid, tile, dtype, triangle, n, k);
+            let deal = Deal { grid, tile, dtype };
+            check_cholesky(&Threads, deal, triangle, &a, &b);
+            let marked = |i, j| if lies_in(triangle, i, j) { a.at(i, j) } else { (55.0, 0.0) };
+            let Solved { factor, .. } = cholesky(&Threads, deal, triangle, &Dense::from_fn(n, n, marked), &b);
+            for (i, j) in (0..n * n).map(|at| (at / n, at % n)).filter(|&(i, j)| !lies_in(triangle, i, j)) {
+                assert_eq!(factor.at(i, j), (55.0, 0.0), "{deal:?} {triangle:?} {i}, {j}");
+            }
         }
     }
 }
 
 #[test]
-fn one_rank() {
-    check_all_types([1, 1], [4, 2], 11, 3);
+fn cholesky_on_one_rank() {
+    check_cholesky_of_all_types([1, 1], [4, 2], 11, 3);
 }
 
 #[test]
-fn square_and_flat_grids_with_partial_tiles() {
-    check_all_types([2, 2], [3, 2], 13, 5);
-    check_all_types([1, 4], [2, 1], 9, 6);
-    check_all_types([3, 1], [2, 4], 11, 2);
-    check_all_types([2, 3], [1, 1], 8, 4);
+fn cholesky_on_square_and_flat_grids_with_partial_tiles() {
+    check_cholesky_of_all_types([2, 2], [3, 2], 13, 5);
+    check_cholesky_of_all_types([1, 4], [2, 1], 9, 6);
+    check_cholesky_of_all_types([3, 1], [2, 4], 11, 2);
+    check_cholesky_of_all_types([2, 3], [1, 1], 8, 4);
 }
 
 #[test]
-fn large_enough_for_the_blocked_algorithm() {
-    check_all_types([2, 2], [32, 3], 190, 7);
+fn cholesky_large_enough_for_the_blocked_algorithm() {
+    check_cholesky_of_all_types([2, 2], [32, 3], 190, 7);
 }
 
 #[test]
-fn ranks_that_own_nothing() {
-    check_all_types([2, 2], [8, 8], 5, 1);
-    check_all_types([3, 2], [2, 2], 1, 1);
+fn cholesky_on_ranks_that_own_nothing() {
+    check_cholesky_of_all_types([2, 2], [8, 8], 5, 1);
+    check_cholesky_of_all_types([3, 2], [2, 2], 1, 1);
 }
 
 #[test]
-fn nothing_to_factor_or_to_solve() {
-    check_all_types([2, 2], [3, 2], 0, 2);
-    check_all_types([2, 2], [3, 2], 7, 0);
-    check_all_types([2, 1], [3, 2], 0, 0);
+fn cholesky_of_nothing() {
+    check_cholesky_of_all_types([2, 2], [3, 2], 0, 2);
+    check_cholesky_of_all_types([2, 2], [3, 2], 7, 0);
+    check_cholesky_of_all_types([2, 1], [3, 2], 0, 0);
 }
 
-/// LAPACK's info for a matrix of every type and triangle, on a grid with tile 3.
+/// Cholesky's info for a matrix of every type and triangle, on a grid with tile 3.
 fn assert_info(a: &Dense, dtypes: &[DType], expected: i32) {
     for &dtype in dtypes {
         for triangle in [Triangle::Lower, Triangle::Upper] {
-            let outcome = run([2, 2], [3, 2], dtype, triangle, a, NAN, &right_hand_side(a.rows, 2, dtype));
+            let hidden = |i, j| if lies_in(triangle, i, j) { a.at(i, j) } else { NAN };
+            let shown = Dense::from_fn(a.rows, a.rows, hidden);
+            let deal = Deal { grid: [2, 2], tile: [3, 2], dtype };
+            let outcome = cholesky(&Threads, deal, triangle, &shown, &Dense::arbitrary(a.rows, 2, dtype, 1));
             assert_eq!(outcome.info, expected, "{dtype:?} {triangle:?}");
         }
     }
@@ -340,7 +124,7 @@ fn diagonal(values: &[f64]) -> Dense {
 }
 
 #[test]
-fn info_is_the_order_of_the_first_minor_that_is_not_positive() {
+fn cholesky_info_is_the_order_of_the_first_minor_that_is_not_positive() {
     for bad in [-1.0, 0.0, f64::NAN] {
         // Around the tiles' borders, and both ends.
         for position in [0, 1, 2, 3, 5, 6, 9] {
@@ -353,7 +137,7 @@ fn info_is_the_order_of_the_first_minor_that_is_not_positive() {
 }
 
 #[test]
-fn info_of_matrices_with_known_minors() {
+fn cholesky_info_of_matrices_with_known_minors() {
     // Minors 0, −9, 36.
     let counting = Dense::from_fn(3, 3, |i, j| ((3 * i.max(j) + i.min(j)) as f64, 0.0));
     assert_info(&counting, &DType::ALL, 1);
@@ -375,24 +159,197 @@ fn info_of_matrices_with_known_minors() {
 }
 
 #[test]
-fn info_beyond_the_first_block_of_a_full_matrix() {
+fn cholesky_info_beyond_the_first_block_of_a_full_matrix() {
     // Leading minors below the changed entry are those of a definite matrix.
     for position in [63, 64, 127, 128, 149] {
         for dtype in DType::ALL {
-            let mut a = definite(150, dtype);
-            a.values[position * 150 + position] = (-1.0, 0.0);
+            let mut a = Dense::definite(150, dtype);
+            a.set(position, position, (-1.0, 0.0));
             assert_info(&a, &[dtype], position as i32 + 1);
         }
+    }
+}
+
+/// Grids, tiles, order and right-hand sides: partial tiles, a tile above the order, ranks that own
+/// nothing, both sides of the panel (32 columns), nothing at all.
+const SYSTEMS: [([usize; 2], [usize; 2], usize, usize); 15] = [
+    ([1, 1], [4, 2], 11, 3),
+    ([2, 2], [3, 2], 13, 5),
+    ([1, 4], [2, 1], 9, 6),
+    ([3, 1], [2, 4], 11, 2),
+    ([2, 3], [1, 1], 8, 4),
+    ([3, 3], [4, 3], 29, 7),
+    ([2, 2], [8, 8], 5, 1),
+    ([3, 2], [2, 2], 1, 1),
+    ([1, 2], [31, 1], 31, 1),
+    ([2, 1], [7, 2], 32, 2),
+    ([3, 2], [5, 1], 33, 1),
+    ([2, 2], [32, 3], 70, 2),
+    ([2, 2], [3, 2], 0, 2),
+    ([2, 2], [3, 2], 7, 0),
+    ([3, 3], [1, 1], 0, 0),
+];
+
+#[test]
+fn lu_of_arbitrary_matrices() {
+    for (grid, tile, n, nrhs) in SYSTEMS {
+        for dtype in DType::ALL {
+            let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
+            check_lu(&Threads, Deal { grid, tile, dtype }, &a, &b, 0);
+        }
+    }
+}
+
+/// Every element of a row times a power of two, which says nothing about its worth as a pivot.
+#[test]
+fn lu_of_badly_scaled_rows() {
+    for dtype in DType::ALL {
+        let plain = Dense::arbitrary(40, 40, dtype, 3);
+        let scale = |i: usize| 2.0_f64.powi((i * 7 % 5) as i32 * 12 - 24);
+        let a = Dense::from_fn(40, 40, |i, j| (plain.at(i, j).0 * scale(i), plain.at(i, j).1 * scale(i)));
+        let b = Dense::arbitrary(40, 2, dtype, 4);
+        check_lu(&Threads, Deal { grid: [2, 3], tile: [6, 2], dtype }, &a, &b, 0);
+    }
+}
+
+/// Without interchanges 1e-20 would be the first pivot and x = (0, 1).
+#[test]
+fn lu_needs_its_pivots() {
+    for dtype in DType::ALL {
+        let a = Dense::from_fn(2, 2, |i, j| (if (i, j) == (0, 0) { 1e-20 } else { 1.0 }, 0.0));
+        let b = Dense::from_fn(2, 1, |i, _| ((i + 1) as f64, 0.0));
+        let solved = lu(&Threads, Deal { grid: [2, 1], tile: [1, 1], dtype }, &a, &b);
+        assert_eq!((solved.info, &solved.pivots[..]), (0, &[1, 1][..]));
+        assert_eq!(solved.solution.values, [(1.0, 0.0), (1.0, 0.0)], "{dtype:?}");
+    }
+}
+
+/// Row i has one element, in column i + 1, the last row in column 0: the row that is put last by the
+/// first interchange comes last again every time.
+#[test]
+fn pivots_of_a_cyclic_shift_are_all_the_last_row() {
+    for n in [2, 5, 31, 32, 33, 65] {
+        let a = Dense::from_fn(n, n, |i, j| (if (i + 1) % n == j { 2.0 + i as f64 } else { 0.0 }, 0.0));
+        let deal = Deal { grid: [3, 2], tile: [4, 1], dtype: DType::F64 };
+        let solved = lu(&Threads, deal, &a, &Dense::arbitrary(n, 1, DType::F64, 1));
+        assert_eq!(solved.pivots, vec![n - 1; n]);
+        let [lower, upper] = lower_and_upper(&solved.factor);
+        let diagonal = |value: fn(usize, usize) -> f64| {
+            Dense::from_fn(n, n, |i, j| (if i == j { value(i, n) } else { 0.0 }, 0.0))
+        };
+        assert_eq!(lower, diagonal(|_, _| 1.0));
+        // Row n − 1 of A comes first, then rows 0, 1, ….
+        assert_eq!(upper, diagonal(|i, n| if i == 0 { 1.0 + n as f64 } else { 1.0 + i as f64 }));
+    }
+}
+
+/// The factors of a singular matrix are complete: their product is still P·A.
+#[test]
+fn lu_info_is_the_first_zero_of_the_diagonal() {
+    let deal = |dtype| Deal { grid: [2, 2], tile: [5, 2], dtype };
+    for dtype in DType::ALL {
+        for columns in [&[0][..], &[4], &[5, 20], &[31], &[32], &[69], &[69, 0]] {
+            let mut a = Dense::arbitrary(70, 70, dtype, 4);
+            for &column in columns {
+                (0..70).for_each(|i| a.set(i, column, (0.0, 0.0)));
+            }
+            let first = *columns.iter().min().unwrap();
+            check_lu(&Threads, deal(dtype), &a, &Dense::arbitrary(70, 1, dtype, 5), first as i32 + 1);
+        }
+        // Rank 1 in numbers that leave exact zeros.
+        let power = |i: usize| 2.0_f64.powi(i as i32 % 4);
+        let one = Dense::from_fn(12, 12, |i, j| (power(i) * power(j + 1), 0.0));
+        check_lu(&Threads, deal(dtype), &one, &Dense::arbitrary(12, 1, dtype, 5), 2);
+        let zero = Dense::from_fn(12, 12, |_, _| (0.0, 0.0));
+        check_lu(&Threads, deal(dtype), &zero, &Dense::arbitrary(12, 1, dtype, 5), 1);
+    }
+}
+
+#[test]
+fn triangular_solves() {
+    for (grid, tile, n, nrhs) in SYSTEMS {
+        for dtype in DType::ALL {
+            check_triangular(&Threads, Deal { grid, tile, dtype }, n, nrhs);
+        }
+    }
+}
+
+/// Aᵀ = Uᵀ·Lᵀ·P: two triangular solves, then the interchanges backwards.
+#[test]
+fn triangular_solves_with_the_factors_of_lu_solve_transposed_systems() {
+    for dtype in DType::ALL {
+        let deal = Deal { grid: [2, 2], tile: [4, 2], dtype };
+        let (a, b) = (Dense::arbitrary(37, 37, dtype, 6), Dense::arbitrary(37, 3, dtype, 7));
+        let solved = lu(&Threads, deal, &a, &b);
+        for op in [Op::Transpose, Op::ConjugateTranspose] {
+            let solve = |triangle, diagonal, b: &Dense| {
+                let form = Triangular { triangle, op, diagonal };
+                triangular(&Threads, deal, &[form], |_| solved.factor.clone(), b).remove(0)
+            };
+            let y = solve(Triangle::Upper, Diagonal::NonUnit, &b);
+            let mut x = solve(Triangle::Lower, Diagonal::Unit, &y);
+            for (i, &pivot) in solved.pivots.iter().enumerate().rev() {
+                x.swap_rows(i, pivot);
+            }
+            check_residual(&a.op(op), &x, &b, dtype, &format!("{op:?} {dtype:?}"));
+        }
+    }
+}
+
+#[test]
+fn products() {
+    for (grid, size, tiles) in [
+        ([1, 1], [5, 4, 3], [2, 3, 4]),
+        ([2, 2], [7, 9, 8], [2, 3, 1]),
+        ([3, 3], [10, 11, 17], [3, 2, 4]),
+        ([1, 3], [6, 1, 20], [8, 8, 3]),
+        ([2, 1], [40, 33, 35], [16, 5, 7]),
+        ([2, 2], [5, 6, 0], [2, 2, 2]),
+        ([2, 2], [0, 6, 4], [2, 2, 2]),
+        ([2, 2], [3, 0, 4], [2, 2, 2]),
+    ] {
+        for dtype in DType::ALL {
+            check_multiply(&Threads, grid, dtype, size, tiles);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_grid_and_tile(
+        grid in [1..4_usize, 1..4], tile in [1..9_usize, 1..5], n in 0..24_usize, nrhs in 0..5_usize,
+        dtype in proptest::sample::select(&DType::ALL[..]), seed in 0..1000_u64,
+    ) {
+        let deal = Deal { grid, tile, dtype };
+        let (a, b) = (Dense::arbitrary(n, n, dtype, seed), Dense::arbitrary(n, nrhs, dtype, seed + 1));
+        check_lu(&Threads, deal, &a, &b, 0);
+        check_triangular(&Threads, deal, n, nrhs);
+        check_multiply(&Threads, grid, dtype, [n, nrhs, tile[0]], [tile[0], tile[1], 2]);
     }
 }
 
 #[test]
 fn a_grid_of_another_size_is_refused() {
     let communicator = &LocalCommunicator::group(1, Duration::from_secs(1))[0];
-    let whole = definite(4, DType::F64);
-    let mut part = Local::new(&whole, [2, 1], [2, 2], 0, DType::F64);
-    let matrix = part.matrix(&whole, [2, 1], [2, 2]);
-    let error =
-        FaerSolver::new(communicator).cholesky_scratch(Triangle::Lower, &matrix, &matrix).unwrap_err();
-    assert!(error.to_string().contains("matrix A on rank 0: its grid has 2 processes, needed 1"), "{error}");
+    let dimension = |procs| BlockCyclic::new(4, 2, procs);
+    let matrix = DistributedMatrix {
+        dtype: DType::F64,
+        grid: ProcessGrid::new(2, 1),
+        rows: dimension(2),
+        cols: dimension(1),
+        leading_dimension: 2,
+        data: Memory::new(64).buffer(),
+    };
+    let solver = FaerSolver::new(communicator);
+    let product = Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
+    for refusal in [
+        solver.cholesky_scratch(Triangle::Lower, &matrix, &matrix),
+        solver.lu_scratch(&matrix, &matrix),
+        solver.multiply_scratch(product, &matrix, &matrix, &matrix),
+    ] {
+        let text = refusal.unwrap_err().to_string();
+        assert!(text.contains("matrix A on rank 0: its grid has 2 processes, needed 1"), "{text}");
+    }
 }

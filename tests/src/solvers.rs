@@ -296,6 +296,27 @@ pub fn lower_and_upper(factor: &Dense) -> [Dense; 2] {
     [part(Triangle::Lower, Diagonal::Unit), part(Triangle::Upper, Diagonal::NonUnit)]
 }
 
+/// Checks A = L·Lᴴ or Uᴴ·U, with NaN in the other triangle, and the residual. Gives the residual in ε.
+pub fn check_cholesky(ranks: &impl Ranks, deal: Deal, triangle: Triangle, a: &Dense, b: &Dense) -> f64 {
+    let (n, dtype) = (a.rows, deal.dtype);
+    let what = format!("Cholesky {triangle:?} {deal:?} n {n} nrhs {}", b.cols);
+    let shown =
+        Dense::from_fn(n, n, |i, j| if lies_in(triangle, i, j) { a.at(i, j) } else { crate::dense::NAN });
+    let solved = cholesky(ranks, deal, triangle, &shown, b);
+    assert_eq!(solved.info, 0, "{what}");
+    let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
+    let factor = read_as(form, &solved.factor);
+    let adjoint = factor.op(Op::ConjugateTranspose);
+    let (left, right) = match triangle {
+        Triangle::Lower => (&factor, &adjoint),
+        Triangle::Upper => (&adjoint, &factor),
+    };
+    // Componentwise: |A − L·Lᴴ| ≤ n·ε·|L|·|Lᴴ|.
+    let distance = left.times(right).distance(a, &left.magnitude().times(&right.magnitude()));
+    assert!(distance <= tolerance(dtype, n), "{what}: A − L·Lᴴ is {distance:e} of |L|·|Lᴴ|");
+    check_residual(a, &solved.solution, b, dtype, &what)
+}
+
 /// Checks P·A = L·U, that no multiplier is above 1 in the measure that the pivots are chosen by, and the
 /// residual. Gives the residual in ε, 0 for a matrix that is singular.
 pub fn check_lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense, info: i32) -> f64 {
