@@ -340,6 +340,7 @@ fn a_grid_of_another_size_is_refused() {
         rows: dimension(2),
         cols: dimension(1),
         leading_dimension: 2,
+        // Only its length is looked at.
         data: Memory::new(64).buffer(),
     };
     let solver = FaerSolver::new(communicator);

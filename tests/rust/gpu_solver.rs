@@ -7,6 +7,7 @@ use meshsolve::DType;
 use meshsolve::communicator::{Communicator, nccl};
 use meshsolve::device::Buffer;
 use meshsolve::layout::ProcessGrid;
+use meshsolve::solver::Triangle;
 use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
 use meshsolve_tests::dense::Dense;
 use meshsolve_tests::gpus::{on_two_gpus, window};
@@ -91,7 +92,16 @@ fn everything() -> usize {
                     }
                 }
             };
-            for (n, nrhs, tile) in LU {
+            for (n, nrhs, tile) in SYSTEMS {
+                let deal = Deal { grid, tile, dtype };
+                let (a, b) = (Dense::definite(n, dtype), Dense::arbitrary(n, nrhs, dtype, 2));
+                for triangle in [Triangle::Lower, Triangle::Upper] {
+                    run(&format!("potrf + potrs {triangle:?} n {n} nrhs {nrhs}"), &|| {
+                        check_cholesky(&Gpus, deal, triangle, &a, &b)
+                    });
+                }
+            }
+            for (n, nrhs, tile) in SYSTEMS {
                 let deal = Deal { grid, tile, dtype };
                 let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
                 run(&format!("getrf + getrs n {n} nrhs {nrhs}"), &|| check_lu(&Gpus, deal, &a, &b, 0));
@@ -110,7 +120,7 @@ fn everything() -> usize {
 }
 
 /// Order, right-hand sides and tile: around the tile, a tile above the order, ragged ends on both ranks.
-const LU: [(usize, usize, [usize; 2]); 7] = [
+const SYSTEMS: [(usize, usize, [usize; 2]); 7] = [
     (300, 1, [64, 64]),
     (300, 3, [64, 2]),
     (500, 5, [96, 96]),
