@@ -11,7 +11,9 @@ use meshsolve::solver::Triangle;
 use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
 use meshsolve_tests::dense::Dense;
 use meshsolve_tests::gpus::{on_two_gpus, window};
-use meshsolve_tests::solvers::{Deal, Rank, RankMemory, Ranks, check_lu, check_multiply, check_triangular};
+use meshsolve_tests::solvers::{
+    Deal, Rank, RankMemory, Ranks, check_cholesky, check_lu, check_multiply, check_triangular,
+};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
