@@ -151,7 +151,8 @@ fn assemble<'a>(
 pub struct Solved {
     /// In the place of A.
     pub factor: Dense,
-    /// For each row of A the row, counted from 0, that it was interchanged with; none from Cholesky.
+    /// For each column of A the row, counted from 0, that the column's row was interchanged with; none
+    /// from Cholesky.
     pub pivots: Vec<usize>,
     /// In the place of B.
     pub solution: Dense,
@@ -183,31 +184,33 @@ pub fn cholesky(ranks: &impl Ranks, deal: Deal, triangle: Triangle, a: &Dense, b
 /// Factors and solves by LU.
 pub fn lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense) -> Solved {
     let square = Deal { tile: [deal.tile[0]; 2], ..deal };
+    // Before and after a call: what is beyond the pivots must stay.
     const UNTOUCHED: i64 = -5;
     let parts = ranks.each(deal.grid, |rank| {
         let (a_part, b_part) = (Part::new(rank, square, a), Part::new(rank, deal, b));
         let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
-        let row = rank.number / deal.grid[1];
-        let pivots = pivot_bytes(a_matrix.rows, row as u64) as usize / 8;
-        let pivots = rank.memory.upload(&UNTOUCHED.to_ne_bytes().repeat(pivots));
+        let col = rank.number % deal.grid[1];
+        let bytes = pivot_bytes(a_matrix.cols, col as u64);
+        let words = rank.memory.upload(&UNTOUCHED.to_ne_bytes().repeat(bytes as usize / 8 + deal.tile[0]));
+        let pivots = words.slice(0, bytes);
         let scratch = rank.scratch(rank.solver.lu_scratch(&a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
         rank.solver.lu_factor(&a_matrix, pivots, scratch, factor_info).unwrap();
         rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, scratch, solve_info).unwrap();
         assert_eq!(rank.read_word(solve_info), 0);
-        let words = rank.memory.download(pivots);
-        let pivots: Vec<i64> =
+        let words = rank.memory.download(words);
+        let words: Vec<i64> =
             words.chunks(8).map(|word| i64::from_ne_bytes(word.try_into().unwrap())).collect();
-        let rows = (0..a.rows).filter(|i| i / deal.tile[0] % deal.grid[0] == row);
-        let owned: Vec<(usize, i64)> = rows.zip(pivots.iter().copied()).collect();
-        assert_eq!(pivots.len(), owned.len() + deal.tile[0]);
+        let cols = (0..a.cols).filter(|j| j / deal.tile[0] % deal.grid[1] == col);
+        let owned: Vec<(usize, i64)> = cols.zip(words.iter().copied()).collect();
+        assert_eq!(words[owned.len()..], vec![UNTOUCHED; deal.tile[0]], "beyond the pivots");
         (a_part.elements(rank), b_part.elements(rank), rank.read_word(factor_info), owned)
     });
-    let mut pivots = vec![None; a.rows];
-    for &(row, pivot) in parts.iter().flat_map(|part| &part.3) {
-        assert!(1 <= pivot && pivot <= a.rows as i64, "the pivot of row {row} of {} is {pivot}", a.rows);
-        let known = pivots[row].get_or_insert(pivot);
-        assert_eq!(*known, pivot, "the ranks of a process row hold the same pivots");
+    let mut pivots = vec![None; a.cols];
+    for &(col, pivot) in parts.iter().flat_map(|part| &part.3) {
+        assert!(1 <= pivot && pivot <= a.rows as i64, "the pivot of column {col} of {} is {pivot}", a.cols);
+        let known = pivots[col].get_or_insert(pivot);
+        assert_eq!(*known, pivot, "the ranks of a process column hold the same pivots");
     }
     Solved {
         factor: assemble(a.rows, a.cols, parts.iter().map(|part| &part.0)),

@@ -66,9 +66,9 @@ pub(super) fn check_system(
     )))
 }
 
-/// Checks the place of the pivots that belong to the rows of `a`.
+/// Checks the place of the pivots that belong to the columns of `a`.
 pub(super) fn check_pivots(rank: u64, a: &DistributedMatrix, pivots: Buffer) -> Result<()> {
-    let needed = pivot_bytes(a.rows, a.grid.coordinate(rank).row);
+    let needed = pivot_bytes(a.cols, a.grid.coordinate(rank).col);
     if pivots.bytes() >= needed {
         return Ok(());
     }
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn pivots_need_a_tile_to_spare() {
-        // One process row: 10 rows and a tile of 4, of 8 bytes each.
+    fn every_column_needs_a_pivot() {
+        // Rank 1 of 1 × 2 owns columns 4…7.
         let (_, a) = matrix(10, 10, 4, 4);
         // SAFETY: never accessed, only measured.
         let buffer = |bytes| unsafe { Buffer::from_raw(std::ptr::null_mut(), bytes) };
-        assert_eq!(check_pivots(1, &a, buffer(112)), Ok(()));
-        refusal(check_pivots(1, &a, buffer(111)), &["rank 1", "111 bytes", "needed 112"]);
+        assert_eq!(check_pivots(1, &a, buffer(32)), Ok(()));
+        refusal(check_pivots(1, &a, buffer(31)), &["rank 1", "31 bytes", "needed 32"]);
     }
 
     #[test]

@@ -155,16 +155,15 @@ impl<'c> FaerSolver<'c> {
         self.scatter::<T>(b, None, solution, packed)
     }
 
-    /// The pivots as a matrix with one column for each process column.
+    /// The pivots as a matrix with one row for each process row.
     fn pivot_matrix(&self, a: &DistributedMatrix, pivots: Buffer) -> DistributedMatrix {
-        let row = a.grid.coordinate(self.communicator.rank()).row;
         DistributedMatrix {
             // As long as the `i64` that are moved.
             dtype: DType::F64,
             grid: a.grid,
-            rows: a.rows,
-            cols: BlockCyclic::new(a.grid.cols(), 1, a.grid.cols()),
-            leading_dimension: a.rows.count(row).max(1),
+            rows: BlockCyclic::new(a.grid.rows(), 1, a.grid.rows()),
+            cols: a.cols,
+            leading_dimension: 1,
             data: pivots,
         }
     }
@@ -189,12 +188,12 @@ impl<'c> FaerSolver<'c> {
         self.gather::<T>(a, None, whole, packed)?;
         report(info, 0);
         if self.is_root() {
-            let order = index(a.rows.extent());
+            let mut found = vec![0; index(a.cols.extent())];
             // SAFETY: scratch of this call; the two do not overlap.
             let (whole, all_pivots) = unsafe { (values::<T>(whole), values::<i64>(all_pivots)) };
-            let (first, others) = all_pivots.split_at_mut(order);
-            report(info, dense::lu_factor(whole, first));
-            others.chunks_mut(order.max(1)).for_each(|column| column.copy_from_slice(first));
+            report(info, dense::lu_factor(whole, &mut found));
+            let columns = all_pivots.chunks_mut(index(a.grid.rows()));
+            columns.zip(found).for_each(|(column, pivot)| column.fill(pivot));
         }
         self.scatter::<T>(a, None, whole, packed)?;
         self.scatter::<i64>(&pivots, None, all_pivots, packed)
@@ -214,11 +213,11 @@ impl<'c> FaerSolver<'c> {
         self.gather::<T>(a, None, factors, packed)?;
         self.gather::<T>(b, None, solution, packed)?;
         if self.is_root() {
-            let order = index(a.rows.extent());
             // SAFETY: scratch of this call; the three do not overlap.
             let (all_pivots, factors, solution) =
                 unsafe { (values::<i64>(all_pivots), values::<T>(factors), values::<T>(solution)) };
-            dense::lu_solve(factors, &all_pivots[..order], solution);
+            let known: Vec<i64> = all_pivots.iter().copied().step_by(index(a.grid.rows())).collect();
+            dense::lu_solve(factors, &known, solution);
         }
         report(info, 0);
         self.scatter::<T>(b, None, solution, packed)

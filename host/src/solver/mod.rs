@@ -92,10 +92,10 @@ pub struct DistributedMatrix {
     pub data: Buffer,
 }
 
-/// Bytes of [`Solver::lu_factor`]'s pivots on a rank in process row `row`: an `i64` for each row that it
-/// owns, and as many as a tile has rows to spare (ScaLAPACK's LOCr(M) + MB).
-pub fn pivot_bytes(rows: BlockCyclic, row: u64) -> u64 {
-    (rows.count(row) + rows.tile()) * size_of::<i64>() as u64
+/// Bytes of [`Solver::lu_factor`]'s pivots on a rank in process column `col`: an `i64` for each column
+/// that it owns.
+pub fn pivot_bytes(cols: BlockCyclic, col: u64) -> u64 {
+    cols.count(col) * size_of::<i64>() as u64
 }
 
 /// A library that factors and solves distributed matrices. All methods are collective; they are
@@ -144,9 +144,9 @@ pub trait Solver {
     /// Factors square `a` in place with partial pivoting: P·A = L·U, L with a unit diagonal that is not
     /// stored (LAPACK's getrf).
     ///
-    /// `pivots` has the bytes of [`pivot_bytes`]. Its l-th `i64` belongs to this rank's l-th row: if that
-    /// is row i of A, it is the row, counted from 1, that row i was interchanged with when column i was
-    /// eliminated. All ranks of a process row hold the same.
+    /// `pivots` has the bytes of [`pivot_bytes`]. Its l-th `i64` belongs to this rank's l-th column: if
+    /// that is column j of A, it is the row, counted from 1, that row j was interchanged with when column
+    /// j was eliminated. All ranks of a process column hold the same.
     ///
     /// `info` is k if U(k, k) is the first diagonal element that is exactly zero. The factorization is
     /// completed all the same, but U cannot be solved with.

@@ -1,4 +1,4 @@
-//! Triangular solves and products: cuBLASMp's trsm and gemm.
+//! Triangular solves and products: cuBLASMp's trsm, gemm and geadd.
 
 use super::failure::Status;
 use super::kept::{Kept, Libraries, Workspace, WorkspaceKey};
@@ -99,9 +99,13 @@ impl CusolverMpSolver<'_> {
         b: &DistributedMatrix,
         c: &DistributedMatrix,
     ) -> Result<Call> {
+        let [_, inner] = product.op_a.shape(a);
+        if inner.extent() == 0 {
+            // The library leaves C as it is.
+            return self.scale(kept, product.beta, c);
+        }
         let Libraries { cublasmp, blas, .. } = self.libraries;
         let (trans_a, trans_b) = (operation(product.op_a), operation(product.op_b));
-        let [_, inner] = product.op_a.shape(a);
         let (rows, cols, inner) = (int(c.rows.extent())?, int(c.cols.extent())?, int(inner.extent())?);
         let (alpha, beta) = (c.dtype.bits(product.alpha), c.dtype.bits(product.beta));
         let compute = compute_type(c.dtype)?;
@@ -172,6 +176,74 @@ impl CusolverMpSolver<'_> {
                         FIRST,
                         c_matrix,
                         compute,
+                        device,
+                        bytes.device,
+                        host,
+                        bytes.host,
+                    )
+                }
+                .outcome()
+            }),
+            info: None,
+        })
+    }
+
+    /// C ← β·C. It is added to 0·C, of which nothing is read.
+    fn scale(&self, kept: &mut Kept, beta: f64, c: &DistributedMatrix) -> Result<Call> {
+        let Libraries { cublasmp, blas, .. } = self.libraries;
+        let (rows, cols) = (int(c.rows.extent())?, int(c.cols.extent())?);
+        let (beta, zero) = (c.dtype.bits(beta), c.dtype.bits(0.0));
+        let (matrix, c) = (self.blas_matrix(kept, c)?, kept.address(c.data));
+        Ok(Call {
+            key: WorkspaceKey {
+                function: "cublasMpGeadd",
+                options: [beta[0], 0, 0, 0],
+                matrices: [matrix.cast(), ptr::null(), ptr::null()],
+            },
+            sizes: Box::new(move |Workspace { device, host }| {
+                // SAFETY: the handle and the descriptor are live; the factors have the bits of the matrix's
+                // type; two sizes are written.
+                unsafe {
+                    cublasmp.cublasMpGeadd_bufferSize(
+                        blas,
+                        cublasOperation_t::CUBLAS_OP_N,
+                        rows,
+                        cols,
+                        beta.as_ptr().cast(),
+                        c,
+                        FIRST,
+                        FIRST,
+                        matrix,
+                        zero.as_ptr().cast(),
+                        c,
+                        FIRST,
+                        FIRST,
+                        matrix,
+                        device,
+                        host,
+                    )
+                }
+                .outcome()
+            }),
+            run: Box::new(move |Memory { device, host, bytes }| {
+                // SAFETY: the handle and the descriptor are live, and so is the memory by the contract of
+                // `Call`; the factors have the bits of the matrix's type.
+                unsafe {
+                    cublasmp.cublasMpGeadd(
+                        blas,
+                        cublasOperation_t::CUBLAS_OP_N,
+                        rows,
+                        cols,
+                        beta.as_ptr().cast(),
+                        c,
+                        FIRST,
+                        FIRST,
+                        matrix,
+                        zero.as_ptr().cast(),
+                        c,
+                        FIRST,
+                        FIRST,
+                        matrix,
                         device,
                         bytes.device,
                         host,
