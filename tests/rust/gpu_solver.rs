@@ -65,60 +65,102 @@ impl RankMemory for GpuMemory<'_> {
     }
 }
 
-/// One test: NCCL calls of several tests must not interleave on the same devices.
 #[test]
-#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored"]
-fn two_gpus() {
-    let mut failures = everything();
-    let before = (nccl::counters(), cusolvermp::counters());
-    failures += everything();
-    eprintln!("{before:?}\n{:?}", meshsolve::libraries::loaded());
-    assert_eq!((nccl::counters(), cusolvermp::counters()), before, "nothing is made a second time");
-    assert_eq!(failures, 0, "their messages stand above");
-}
-
-/// Runs every check, so that one run says all that is wrong; gives the number of those that failed.
-fn everything() -> usize {
-    let mut failures = 0;
-    for grid in [[1, 2], [2, 1]] {
-        for dtype in DType::ALL {
-            let mut run = |name: &str, check: &dyn Fn() -> f64| {
-                let start = Instant::now();
-                match catch_unwind(AssertUnwindSafe(check)) {
-                    Ok(worst) => {
-                        eprintln!("{name} {grid:?} {dtype:?}: at most {worst:.2} ε in {:?}", start.elapsed());
-                    }
-                    Err(_) => {
-                        eprintln!("{name} {grid:?} {dtype:?}: FAILED");
-                        failures += 1;
-                    }
-                }
-            };
-            for (n, nrhs, tile) in SYSTEMS {
-                let deal = Deal { grid, tile, dtype };
-                let (a, b) = (Dense::definite(n, dtype), Dense::arbitrary(n, nrhs, dtype, 2));
-                for triangle in [Triangle::Lower, Triangle::Upper] {
-                    run(&format!("potrf + potrs {triangle:?} n {n} nrhs {nrhs}"), &|| {
+#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+fn cholesky() {
+    on_both_grids(|checks, grid, dtype| {
+        for (n, nrhs, tile) in SYSTEMS {
+            let deal = Deal { grid, tile, dtype };
+            let (a, b) = (Dense::definite(n, dtype), Dense::arbitrary(n, nrhs, dtype, 2));
+            for triangle in [Triangle::Lower, Triangle::Upper] {
+                checks
+                    .run(&format!("potrf + potrs {triangle:?} n {n} nrhs {nrhs} {grid:?} {dtype:?}"), || {
                         check_cholesky(&Gpus, deal, triangle, &a, &b)
                     });
-                }
             }
-            for (n, nrhs, tile) in SYSTEMS {
-                let deal = Deal { grid, tile, dtype };
-                let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
-                run(&format!("getrf + getrs n {n} nrhs {nrhs}"), &|| check_lu(&Gpus, deal, &a, &b, 0));
-            }
-            run("getrf of singular matrices", &|| singular(grid, dtype));
-            for (n, nrhs, tile) in TRIANGULAR {
-                let deal = Deal { grid, tile, dtype };
-                run(&format!("trsm n {n} nrhs {nrhs}"), &|| check_triangular(&Gpus, deal, n, nrhs));
-            }
-            for (size, tiles) in PRODUCTS {
-                run(&format!("gemm {size:?}"), &|| check_multiply(&Gpus, grid, dtype, size, tiles));
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+fn lu() {
+    on_both_grids(|checks, grid, dtype| {
+        for (n, nrhs, tile) in SYSTEMS {
+            let deal = Deal { grid, tile, dtype };
+            let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
+            checks.run(&format!("getrf + getrs n {n} nrhs {nrhs} {grid:?} {dtype:?}"), || {
+                check_lu(&Gpus, deal, &a, &b, 0)
+            });
+        }
+        for column in [0, 63, 64, 199] {
+            checks.run(&format!("getrf with a column {column} of zeros {grid:?} {dtype:?}"), || {
+                check_singular(grid, dtype, column)
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+fn triangular_solves() {
+    on_both_grids(|checks, grid, dtype| {
+        for (n, nrhs, tile) in TRIANGULAR {
+            let deal = Deal { grid, tile, dtype };
+            checks.run(&format!("trsm n {n} nrhs {nrhs} {grid:?} {dtype:?}"), || {
+                check_triangular(&Gpus, deal, n, nrhs)
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+fn products() {
+    on_both_grids(|checks, grid, dtype| {
+        for (size, tiles) in PRODUCTS {
+            checks.run(&format!("gemm {size:?} {grid:?} {dtype:?}"), || {
+                check_multiply(&Gpus, grid, dtype, size, tiles)
+            });
+        }
+    });
+}
+
+/// How many checks failed.
+#[derive(Default)]
+struct Checks {
+    failures: usize,
+}
+
+impl Checks {
+    /// Goes on after a check that failed, so that one run says all that is wrong.
+    fn run(&mut self, name: &str, check: impl FnOnce() -> f64) {
+        let start = Instant::now();
+        match catch_unwind(AssertUnwindSafe(check)) {
+            Ok(worst) => eprintln!("{name}: at most {worst:.2} ε in {:?}", start.elapsed()),
+            Err(_) => {
+                eprintln!("{name}: FAILED");
+                self.failures += 1;
             }
         }
     }
-    failures
+}
+
+/// Runs the checks for both grids of two GPUs and all types; then once more, which must make nothing new.
+fn on_both_grids(checks_of: impl Fn(&mut Checks, [usize; 2], DType)) {
+    let mut checks = Checks::default();
+    let mut everything = || {
+        for grid in [[1, 2], [2, 1]] {
+            for dtype in DType::ALL {
+                checks_of(&mut checks, grid, dtype);
+            }
+        }
+        (nccl::counters(), cusolvermp::counters())
+    };
+    let before = everything();
+    assert_eq!(everything(), before, "nothing is made a second time");
+    eprintln!("{before:?}\n{:?}", meshsolve::libraries::loaded());
+    assert_eq!(checks.failures, 0, "their messages stand above");
 }
 
 /// Order, right-hand sides and tile: around the tile, a tile above the order, ragged ends on both ranks.
@@ -145,12 +187,9 @@ const PRODUCTS: [([usize; 3], [usize; 3]); 5] = [
 ];
 
 /// A column of zeros stays one in floating point, too.
-fn singular(grid: [usize; 2], dtype: DType) -> f64 {
-    for column in [0, 63, 64, 199] {
-        let mut a = Dense::arbitrary(200, 200, dtype, 4);
-        (0..200).for_each(|i| a.set(i, column, (0.0, 0.0)));
-        let deal = Deal { grid, tile: [64, 64], dtype };
-        check_lu(&Gpus, deal, &a, &Dense::arbitrary(200, 1, dtype, 5), column as i32 + 1);
-    }
-    0.0
+fn check_singular(grid: [usize; 2], dtype: DType, column: usize) -> f64 {
+    let mut a = Dense::arbitrary(200, 200, dtype, 4);
+    (0..200).for_each(|i| a.set(i, column, (0.0, 0.0)));
+    let deal = Deal { grid, tile: [64, 64], dtype };
+    check_lu(&Gpus, deal, &a, &Dense::arbitrary(200, 1, dtype, 5), column as i32 + 1)
 }

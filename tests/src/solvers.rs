@@ -37,10 +37,24 @@ pub trait RankMemory {
     fn download(&self, buffer: Buffer) -> Vec<u8>;
 }
 
+/// Scratch and what comes after it in memory.
+struct Scratch {
+    buffer: Buffer,
+    beyond: Buffer,
+}
+
 impl Rank<'_> {
     /// Scratch with arbitrary contents, here NaN of both precisions.
-    fn scratch(&self, bytes: meshsolve::Result<u64>) -> Buffer {
-        self.memory.upload(&vec![0xFF; usize::try_from(bytes.unwrap()).unwrap()])
+    fn scratch(&self, bytes: meshsolve::Result<u64>) -> Scratch {
+        const BEYOND: u64 = 1024;
+        let bytes = bytes.unwrap();
+        let all = self.memory.upload(&vec![0xFF; usize::try_from(bytes + BEYOND).unwrap()]);
+        Scratch { buffer: all.slice(0, bytes), beyond: all.slice(bytes, BEYOND) }
+    }
+
+    fn assert_within(&self, scratch: &Scratch) {
+        let beyond = self.memory.download(scratch.beyond);
+        assert!(beyond.iter().all(|&byte| byte == 0xFF), "written beyond the scratch");
     }
 
     /// A word that is not 0.
@@ -168,8 +182,9 @@ pub fn cholesky(ranks: &impl Ranks, deal: Deal, triangle: Triangle, a: &Dense, b
         let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
         let scratch = rank.scratch(rank.solver.cholesky_scratch(triangle, &a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
-        rank.solver.cholesky_factor(triangle, &a_matrix, scratch, factor_info).unwrap();
-        rank.solver.cholesky_solve(triangle, &a_matrix, &b_matrix, scratch, solve_info).unwrap();
+        rank.solver.cholesky_factor(triangle, &a_matrix, scratch.buffer, factor_info).unwrap();
+        rank.solver.cholesky_solve(triangle, &a_matrix, &b_matrix, scratch.buffer, solve_info).unwrap();
+        rank.assert_within(&scratch);
         assert_eq!(rank.read_word(solve_info), 0);
         (a_part.elements(rank), b_part.elements(rank), rank.read_word(factor_info))
     });
@@ -195,8 +210,9 @@ pub fn lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense) -> Solved {
         let pivots = words.slice(0, bytes);
         let scratch = rank.scratch(rank.solver.lu_scratch(&a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
-        rank.solver.lu_factor(&a_matrix, pivots, scratch, factor_info).unwrap();
-        rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, scratch, solve_info).unwrap();
+        rank.solver.lu_factor(&a_matrix, pivots, scratch.buffer, factor_info).unwrap();
+        rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, scratch.buffer, solve_info).unwrap();
+        rank.assert_within(&scratch);
         assert_eq!(rank.read_word(solve_info), 0);
         let words = rank.memory.download(words);
         let words: Vec<i64> =
@@ -234,7 +250,8 @@ pub fn triangular(
             let (a_part, b_part) = (Part::new(rank, square, &a(form)), Part::new(rank, deal, b));
             let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
             let scratch = rank.scratch(rank.solver.triangular_scratch(form, &a_matrix, &b_matrix));
-            rank.solver.triangular_solve(form, &a_matrix, &b_matrix, scratch).unwrap();
+            rank.solver.triangular_solve(form, &a_matrix, &b_matrix, scratch.buffer).unwrap();
+            rank.assert_within(&scratch);
             a_part.assert_untouched(rank);
             b_part.elements(rank)
         };
@@ -262,7 +279,8 @@ pub fn multiply(ranks: &impl Ranks, grid: [usize; 2], dtype: DType, cases: &[Cas
             let [a_part, b_part, c_part] = [part(0), part(1), part(2)];
             let [a, b, c] = [a_part.matrix(), b_part.matrix(), c_part.matrix()];
             let scratch = rank.scratch(rank.solver.multiply_scratch(case.product, &a, &b, &c));
-            rank.solver.multiply(case.product, &a, &b, &c, scratch).unwrap();
+            rank.solver.multiply(case.product, &a, &b, &c, scratch.buffer).unwrap();
+            rank.assert_within(&scratch);
             a_part.assert_untouched(rank);
             b_part.assert_untouched(rank);
             c_part.elements(rank)

@@ -101,7 +101,7 @@ impl CusolverMpSolver<'_> {
     ) -> Result<Call> {
         let [_, inner] = product.op_a.shape(a);
         if inner.extent() == 0 {
-            // The library leaves C as it is.
+            // The library does not scale C then.
             return self.scale(kept, product.beta, c);
         }
         let Libraries { cublasmp, blas, .. } = self.libraries;
