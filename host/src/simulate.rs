@@ -11,12 +11,12 @@ use crate::solver::FaerSolver;
 use crate::{Error, Result};
 use std::time::Duration;
 
-/// One rank's buffers, in the order of the plan's operand specifications.
+/// One device's buffers, in the order of the plan's operand specifications.
 #[derive(Clone, Debug)]
 pub struct RankOperands {
-    /// What the rank passes in.
+    /// What the device passes in.
     pub inputs: Vec<Buffer>,
-    /// What the rank gets.
+    /// What the device gets.
     pub outputs: Vec<Buffer>,
 }
 
@@ -24,7 +24,8 @@ pub struct RankOperands {
 /// machine that stands still lets it pass.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Runs all ranks of `plan` and returns when all are done. `operands` are in rank order.
+/// Runs all ranks of `plan` and returns when all are done. `operands` are in the order of the caller's
+/// mesh, row by row.
 ///
 /// # Errors
 /// One error for all ranks; results are then unspecified.
@@ -36,15 +37,17 @@ pub fn run(plan: &Plan, operands: Vec<RankOperands>) -> Result<()> {
             plan.ranks()
         )));
     }
-    let operands: Vec<Operands> =
-        operands.into_iter().map(|o| Operands { inputs: o.inputs, outputs: o.outputs }).collect();
-    on_ranks(operands.len(), |rank, communicator| {
+    let mut by_role: Vec<(u64, Operands)> = (plan.roles().iter().copied())
+        .zip(operands.into_iter().map(|o| Operands { inputs: o.inputs, outputs: o.outputs }))
+        .collect();
+    by_role.sort_by_key(|(role, _)| *role);
+    on_ranks(by_role.len(), |rank, communicator| {
         let device = CpuDevice::new();
         let solver = FaerSolver::new(communicator);
         run_rank(
             plan,
             &Backend { device: &device, communicator, solver: &solver },
-            Ok(operands[rank].clone()),
+            Ok(by_role[rank].1.clone()),
         )
     })
 }

@@ -10,7 +10,7 @@
 use meshsolve::communicator::LocalCommunicator;
 use meshsolve::device::emulator::{EmulatorDevice, Order};
 use meshsolve::device::{Buffer, CpuDevice, Device, IndexMap, MatrixView, Operation, Permutation, Triangle};
-use meshsolve::plan::Plan;
+use meshsolve::plan::{Plan, Request};
 use meshsolve::routines::{Backend, Operands, run};
 use meshsolve::simulate::on_ranks;
 use meshsolve::solver::FaerSolver;
@@ -217,10 +217,9 @@ fn cases() -> ProptestConfig {
     }
 }
 
-/// The outputs of all ranks of a Cholesky solve on a 2 × 2 grid, on devices of one kind.
-fn solve<D: Device>(request: &str, new_device: impl Fn() -> D + Sync) -> Vec<Vec<Memory>> {
-    let plan = Plan::from_json(request).unwrap();
-    let mut inputs: Vec<Vec<Memory>> = (0..4).map(|rank| shards(&plan, rank / 2, rank % 2)).collect();
+/// The outputs of all places of a Cholesky solve on a 2 × 2 mesh, on devices of one kind.
+fn solve<D: Device>(plan: &Plan, new_device: impl Fn() -> D + Sync) -> Vec<Vec<Memory>> {
+    let mut inputs: Vec<Vec<Memory>> = (0..4).map(|place| shards(plan, place / 2, place % 2)).collect();
     let size = |spec: &meshsolve::plan::OperandSpec| spec.shape.iter().product::<u64>() * spec.dtype.size();
     let mut outputs: Vec<Vec<Memory>> =
         (0..4).map(|_| plan.outputs().iter().map(|spec| Memory::new(size(spec))).collect()).collect();
@@ -239,7 +238,8 @@ fn solve<D: Device>(request: &str, new_device: impl Fn() -> D + Sync) -> Vec<Vec
         .collect();
     let work = |rank: usize, communicator: &LocalCommunicator| -> Result<()> {
         let (device, solver) = (new_device(), FaerSolver::new(communicator));
-        run(&plan, &Backend { device: &device, communicator, solver: &solver }, Ok(operands[rank].clone()))
+        let place = plan.roles().iter().position(|&role| role == rank as u64).unwrap();
+        run(plan, &Backend { device: &device, communicator, solver: &solver }, Ok(operands[place].clone()))
     };
     on_ranks(4, work).unwrap();
     outputs
@@ -264,15 +264,17 @@ fn a_whole_cholesky_solve() {
             r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":6,"grid":[2,2],"tile":{tile},
                 "b":{{"rows":"sharded","cols":"sharded"}},"triangle":null,"log_det":true}}"#
         );
-        let on_cpu = solve(&request, CpuDevice::new);
-        for order in [Order::Forward, Order::Reverse, Order::Shuffled(5)] {
-            let emulated = solve(&request, || EmulatorDevice::new(order));
-            assert!(on_cpu == emulated, "n = {n}, tile {tile}, {order:?}");
+        for plan in Plan::candidates(&Request::from_json(&request).unwrap()) {
+            let on_cpu = solve(&plan, CpuDevice::new);
+            for order in [Order::Forward, Order::Reverse, Order::Shuffled(5)] {
+                let emulated = solve(&plan, || EmulatorDevice::new(order));
+                assert!(on_cpu == emulated, "n = {n}, tile {tile}, {order:?}");
+            }
+            // Memory that starts alike on both sides would hide a solve that wrote nothing.
+            let status =
+                on_cpu.iter().map(|outputs| bytemuck::cast_slice::<_, i32>(&outputs.last().unwrap().0)[0]);
+            assert_eq!(status.collect::<Vec<_>>(), [0; 4]);
         }
-        // Memory that starts alike on both sides would hide a solve that wrote nothing.
-        let status =
-            on_cpu.iter().map(|outputs| bytemuck::cast_slice::<_, i32>(&outputs.last().unwrap().0)[0]);
-        assert_eq!(status.collect::<Vec<_>>(), [0; 4]);
     }
 }
 
@@ -288,19 +290,25 @@ prop_compose! {
     /// A map of `count` local indices whose results stay below its limit, and at least one is valid.
     fn any_map(count: u64)(
         tile in 1_u64..40, procs in 1_u64..4, proc_seed in 0_u64..4, cut in 0_u64..20,
-        turn in 0.0..1.0_f64, rotates: bool,
+        turn in 0.0..1.0_f64, kind in 0..3, merged in 1_u64..4, short in 0_u64..40,
     ) -> IndexMap {
         let proc = proc_seed % procs;
-        let capacity = count.div_ceil(tile) * tile * procs;
+        let tiles = count.div_ceil(tile);
+        let capacity = tiles * tile * procs;
         let base = IndexMap::block_cyclic(tile, procs, proc, capacity);
-        let rotated = if rotates {
-            IndexMap { shift: (turn * capacity as f64) as u64 % capacity, capacity, ..base }
-        } else {
-            base
+        let ordered = match kind {
+            0 => base,
+            1 => IndexMap { shift: (turn * capacity as f64) as u64 % capacity, capacity, ..base },
+            // Shards end inside their last tile.
+            _ => {
+                let fine = procs * merged;
+                let shard = (tiles.div_ceil(merged) * tile - short % tile).max(1);
+                IndexMap { fine, coarse: procs, shard, limit: fine * shard, ..base }
+            }
         };
         // Local index 0 stays valid, so that every operation has something to do.
-        let least = rotated.map(0).map_or(capacity, |first| first + 1);
-        IndexMap { limit: capacity.saturating_sub(cut).max(least), ..rotated }
+        let least = ordered.map(0).map_or(capacity, |first| first + 1);
+        IndexMap { limit: ordered.limit.saturating_sub(cut).max(least), ..ordered }
     }
 }
 
@@ -407,19 +415,20 @@ proptest! {
 
     #[test]
     fn identity_and_fill(
-        (rows, cols, row_map, col_map) in any_mapped(), from in 0_u64..60, guard in 0_i32..3,
+        (rows, cols, row_map, col_map) in any_mapped(), real in (0_u64..80, 0_u64..80), guard in 0_i32..3,
         count in 1_u64..1000, dtype in any_dtype(), order in any_order(),
     ) {
         let matrix = Memory::new(rows * cols * dtype.size());
         let guarded = [matrix.clone(), Memory::of(&[guard]), Memory::new(64)];
         agree(guarded, order, |device, [matrix, guard, changed]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.set_identity(&matrix, row_map, col_map, from, Some(guard)).unwrap();
+            let real = [IndexMap { limit: real.0, ..row_map }, IndexMap::identity(real.1)];
+            device.set_identity(&matrix, row_map, col_map, real, Some(guard)).unwrap();
             device.fill(DType::I32, changed, [0, 0], None).unwrap();
         });
         agree([matrix.clone()], order, |device, [matrix]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.set_identity(&matrix, row_map, col_map, 0, None).unwrap();
+            device.set_identity(&matrix, row_map, col_map, [IndexMap::identity(0); 2], None).unwrap();
         });
         let filled = [Memory::new(count * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
         agree(filled, order, |device, [data, guard, changed]| {
@@ -463,9 +472,21 @@ proptest! {
     }
 
     #[test]
-    fn status_words(max in prop::collection::vec(-2_i32..3, 4), min in prop::collection::vec(-2_i32..3, 4), order in any_order()) {
+    fn status_words(
+        max in prop::collection::vec(-2_i32..9, 4), min in prop::collection::vec(-2_i32..3, 4),
+        map in any_map(9), order in any_order(),
+    ) {
         agree([Memory::of(&max), Memory::of(&min), Memory::of(&[99_i32; 4])], order, |device, [max, min, out]| {
-            device.combine_status(max, min, out).unwrap();
+            device.combine_status(max, min, out, map).unwrap();
+        });
+    }
+
+    #[test]
+    fn conjugates(
+        count in 1_u64..1000, dtype in prop::sample::select(vec![DType::C64, DType::C128]), order in any_order(),
+    ) {
+        agree([Memory::new(count * dtype.size())], order, |device, [data]| {
+            device.conjugate(dtype, data.slice(0, count * dtype.size())).unwrap();
         });
     }
 }

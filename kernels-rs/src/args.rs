@@ -16,7 +16,14 @@ pub type Address = u64;
 ///
 /// With `l' = l + first`, the block-cyclic formula gives
 /// `g = ((l' / tile) · procs + proc) · tile + l' mod tile`; then `g + shift`, reduced by `capacity`
-/// if it reaches it, is the result. The index is valid if the result is below `limit`.
+/// if it reaches it, is the index in the order of the solver.
+///
+/// With `fine` > 1 that order is a reading of `fine` shards of `shard` elements, which takes a tile of
+/// each shard in turn: with k = g / tile and q = k mod `fine`, the element is number
+/// `w = (k / fine) · tile + g mod tile` of shard `(q mod coarse) · (fine / coarse) + q / coarse`. It is
+/// invalid unless w < `shard`; otherwise it is element shard number · `shard` + w of the matrix.
+///
+/// What remains after subtracting `base` is the result. The index is valid if that is below `limit`.
 ///
 /// No step overflows as long as `g < capacity`, `shift < capacity` and `capacity < 2⁶³`, or
 /// `shift = 0` and `capacity = u64::MAX` (no rotation).
@@ -35,6 +42,14 @@ pub struct IndexMap {
     pub shift: u64,
     /// Length of the rotated range.
     pub capacity: u64,
+    /// Shards that a reading takes tiles from in turn; 1 where there is no reading.
+    pub fine: u64,
+    /// A divisor of `fine`, which decides the turn of the shards: in ascending order for 1 and `fine`.
+    pub coarse: u64,
+    /// Elements in one of the `fine` shards.
+    pub shard: u64,
+    /// What is subtracted at the end: where the other buffer begins.
+    pub base: u64,
     /// Results from here on are invalid (padding).
     pub limit: u64,
 }
@@ -42,7 +57,19 @@ pub struct IndexMap {
 impl IndexMap {
     /// The map `l → l`, valid below `limit`.
     pub const fn identity(limit: u64) -> Self {
-        Self { tile: 1, procs: 1, proc: 0, first: 0, shift: 0, capacity: u64::MAX, limit }
+        Self {
+            tile: 1,
+            procs: 1,
+            proc: 0,
+            first: 0,
+            shift: 0,
+            capacity: u64::MAX,
+            fine: 1,
+            coarse: 1,
+            shard: u64::MAX,
+            base: 0,
+            limit,
+        }
     }
 
     /// Local index to global index of a block-cyclic dimension of `limit` elements, source process 0.
@@ -55,9 +82,11 @@ impl IndexMap {
     pub fn map(&self, l: u64) -> Option<u64> {
         let tile = NonZero::new(self.tile)?;
         let l = l + self.first;
-        let global = (l / tile * self.procs + self.proc) * self.tile + l % tile;
-        let rotated = global + self.shift;
-        let result = if rotated >= self.capacity { rotated - self.capacity } else { rotated };
+        let dealt = (l / tile * self.procs + self.proc) * self.tile + l % tile;
+        let rotated = dealt + self.shift;
+        let ordered = if rotated >= self.capacity { rotated - self.capacity } else { rotated };
+        let global = if self.fine > 1 { self.read(ordered, tile)? } else { ordered };
+        let result = global.checked_sub(self.base)?;
         (result < self.limit).then_some(result)
     }
 
@@ -68,13 +97,35 @@ impl IndexMap {
         if result >= self.limit {
             return None;
         }
-        let turn = if result >= self.shift { 0 } else { self.capacity };
-        let global = result + turn - self.shift;
-        if global / tile % procs != self.proc {
+        let global = result + self.base;
+        let ordered = if self.fine > 1 { self.unread(global, tile)? } else { global };
+        let turn = if ordered >= self.shift { 0 } else { self.capacity };
+        let dealt = ordered + turn - self.shift;
+        if dealt / tile % procs != self.proc {
             return None;
         }
-        let l = global / tile / procs * self.tile + global % tile;
+        let l = dealt / tile / procs * self.tile + dealt % tile;
         l.checked_sub(self.first)
+    }
+
+    /// From the order of the reading to the order of the matrix.
+    #[inline(always)]
+    fn read(&self, ordered: u64, tile: NonZero<u64>) -> Option<u64> {
+        let (fine, coarse) = (NonZero::new(self.fine)?, NonZero::new(self.coarse)?);
+        let k = ordered / tile;
+        let (turn, within) = (k % fine, k / fine * self.tile + ordered % tile);
+        let shard = turn % coarse * (self.fine / coarse) + turn / coarse;
+        (within < self.shard).then_some(shard * self.shard + within)
+    }
+
+    /// From the order of the matrix to the order of the reading.
+    #[inline(always)]
+    fn unread(&self, global: u64, tile: NonZero<u64>) -> Option<u64> {
+        let (size, coarse) = (NonZero::new(self.shard)?, NonZero::new(self.coarse)?);
+        let merged = NonZero::new(self.fine / coarse)?;
+        let (shard, within) = (global / size, global % size);
+        let turn = shard % merged * self.coarse + shard / merged;
+        Some((within / tile * self.fine + turn) * self.tile + within % tile)
     }
 }
 
@@ -211,7 +262,8 @@ pub struct PermuteSlotsArgs {
 /// Arguments of `set_identity`: writes the identity into the padding of a column-major matrix.
 ///
 /// The local element (i, j) with global indices (gi, gj), both valid, becomes `one` if gi = gj and
-/// zero otherwise, wherever gi ≥ `from` or gj ≥ `from`. `from = 0` makes the whole matrix the identity.
+/// zero otherwise, wherever `row_real(i)` or `col_real(j)` is invalid. Maps of limit 0 make the whole
+/// matrix the identity.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct SetIdentityArgs {
@@ -229,8 +281,10 @@ pub struct SetIdentityArgs {
     pub row_map: IndexMap,
     /// Local column to global column.
     pub col_map: IndexMap,
-    /// First global index of the padding.
-    pub from: u64,
+    /// Valid for local rows that are not padding.
+    pub row_real: IndexMap,
+    /// Valid for local columns that are not padding.
+    pub col_real: IndexMap,
     /// The bits of 1 in the element type, low word first.
     pub one: [u64; 2],
 }
@@ -247,6 +301,16 @@ pub struct FillArgs {
     pub count: u64,
     /// The element's bits, low word first.
     pub value: [u64; 2],
+}
+
+/// Arguments of `conjugate`: negates the imaginary parts of `count` contiguous complex numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct ConjugateArgs {
+    /// The buffer.
+    pub buf: Address,
+    /// Complex numbers in it.
+    pub count: u64,
 }
 
 /// Arguments of `find_non_finite`: sets `flag` to 1 if an element is infinite or not a number.
@@ -318,7 +382,8 @@ pub struct ScaleToArgs {
 /// Arguments of `combine_status`: one status from the words that all devices reduced.
 ///
 /// The first word w with `max[w] ≠ 0` or `min[w] ≠ 0` decides: the status is −1 if w = 0 and
-/// otherwise `max[w]`, or `min[w]` where that is 0. Without such a word it is 0.
+/// otherwise `max[w]`, or `min[w]` where that is 0. Without such a word it is 0. A positive status is a
+/// row of the solver's matrix counted from 1, and becomes `map(row − 1) + 1` where that is valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct CombineStatusArgs {
@@ -330,4 +395,6 @@ pub struct CombineStatusArgs {
     pub out: Address,
     /// Number of words.
     pub count: u64,
+    /// Row of the solver's matrix to row of the caller's.
+    pub map: IndexMap,
 }

@@ -258,6 +258,15 @@ pub fn fill(size: ElementSize, args: FillArgs) -> Call<FillArgs> {
     }
 }
 
+/// Conjugates complex numbers in place.
+pub fn conjugate(real: RealType, args: ConjugateArgs) -> Call<ConjugateArgs> {
+    Call {
+        kernel: real.pick(["conjugate_f32", "conjugate_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.count, THREADS.into()), 0),
+        args,
+    }
+}
+
 /// Looks for elements that are not finite.
 pub fn find_non_finite(real: RealType, args: FindNonFiniteArgs) -> Call<FindNonFiniteArgs> {
     Call {

@@ -421,8 +421,9 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             yield f"{case.__name__.replace('_', ' ')} {grid}", partial(case, mesh)
     for grid, mesh in meshes().items():
         for n in sizes:
-            if mesh.size > 1:
-                yield f"solve {grid} float64 n={n}", partial(large, mesh, n, "float64")
+            for dtype in DTYPES:
+                if mesh.size > 1:
+                    yield f"solve {grid} {dtype} n={n}", partial(large, mesh, n, dtype)
 
 
 def parse() -> argparse.Namespace:

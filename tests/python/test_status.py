@@ -9,7 +9,9 @@ from helpers import make_mesh, positive_definite, right_hand_side
 @pytest.mark.smoke
 def test_words():
     assert meshsolve.describe_status(0) == "solved"
-    assert "leading minor of order 5 is not positive definite" in meshsolve.describe_status(5)
+    assert "stopped at row 5, counted from 1" in meshsolve.describe_status(5)
+    assert "leading minor of order 5 is the first one" in meshsolve.describe_status(5)
+    assert "leading minor of order 5 is not positive" in str(meshsolve.NotPositiveDefiniteError(5))
     assert "non-finite" in meshsolve.describe_status(-1)
     assert "order 3" in meshsolve.describe_status(np.array([3], np.int32))
     with pytest.raises(ValueError, match="unknown status: got -2"):

@@ -7,7 +7,7 @@ use cust::stream::Stream;
 use meshsolve::communicator::nccl::{self, NcclCommunicator};
 use meshsolve::communicator::{Ballot, Communicator, Message, Reduction};
 use meshsolve::device::Buffer;
-use meshsolve::device::cuda::CudaDevice;
+use meshsolve::device::cuda::{CudaDevice, StreamMemory};
 use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{OperandSpec, Plan};
 use meshsolve::routines::{Backend, Operands, run};
@@ -36,10 +36,86 @@ fn two_gpus() {
 
     on_two_gpus(messages);
     on_two_gpus(solves);
+    faults();
     let before = (nccl::counters(), cusolvermp::counters());
     on_two_gpus(solves);
     assert_eq!((nccl::counters(), cusolvermp::counters()), before, "nothing is made a second time");
     eprintln!("{before:?}\n{:?}", meshsolve::libraries::loaded());
+}
+
+/// One rank's memory is full, or its operands could not be had: both end with its error, promptly, and
+/// nothing was written. The solves after this show that the communicators are as good as before.
+fn faults() {
+    for (fault, kind, part) in [
+        (Fault::FullMemory, ErrorKind::ResourceExhausted, "this GPU is full"),
+        (Fault::WrongOperand, ErrorKind::Internal, "input b has 8 bytes"),
+        (Fault::NoOperands, ErrorKind::InvalidArgument, "b is not where it should be"),
+    ] {
+        let start = std::time::Instant::now();
+        let errors = on_two_gpus(|ranks, device, stream| faulty_solve(ranks, device, stream, fault));
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(texts[0], texts[1], "every rank gets the same error");
+        assert!(
+            errors[0].kind() == kind && texts[0].contains("rank 1") && texts[0].contains(part),
+            "{texts:?}"
+        );
+        eprintln!("{fault:?}, seen on both ranks after {:?}: {}", start.elapsed(), texts[0]);
+    }
+}
+
+/// What goes wrong on rank 1.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    FullMemory,
+    WrongOperand,
+    NoOperands,
+}
+
+struct FullMemory;
+
+impl StreamMemory for FullMemory {
+    fn allocate(&self, bytes: u64) -> Result<u64, Error> {
+        Err(Error::resource_exhausted(format!("this GPU is full: no {bytes} bytes")))
+    }
+
+    fn release(&self, _: u64, _: u64) {
+        unreachable!("nothing was allocated")
+    }
+}
+
+fn faulty_solve(ranks: &NcclCommunicator, device: &CudaDevice<'_>, stream: &Stream, fault: Fault) -> Error {
+    const UNTOUCHED: u8 = 0x5a;
+    let plan = Plan::from_json(
+        r#"{"routine":"potrs","dtype":"f64","n":300,"nrhs":2,"grid":[1,2],"tile":64,
+            "b":{"rows":"replicated","cols":"replicated"},"triangle":null,"log_det":true}"#,
+    )
+    .unwrap();
+    let memories: Vec<DeviceBuffer<u8>> = (plan.inputs().iter().chain(plan.outputs()))
+        .map(|spec| DeviceBuffer::from_slice(&vec![UNTOUCHED; spec.bytes() as usize]).unwrap())
+        .collect();
+    CurrentContext::synchronize().unwrap();
+    let (inputs, outputs) = memories.split_at(plan.inputs().len());
+    let windows = |memories: &[DeviceBuffer<u8>]| memories.iter().map(window).collect::<Vec<_>>();
+    let mut operands = Ok(Operands { inputs: windows(inputs), outputs: windows(outputs) });
+    // SAFETY: the stream outlives the device.
+    let full = unsafe { CudaDevice::new(stream.as_inner(), &FullMemory) }.unwrap();
+    let mut device = device;
+    if ranks.rank() == 1 {
+        match fault {
+            Fault::FullMemory => device = &full,
+            Fault::WrongOperand => {
+                let inputs = &mut operands.as_mut().unwrap().inputs;
+                inputs[1] = inputs[1].slice(0, 8);
+            }
+            Fault::NoOperands => operands = Err(Error::invalid_argument("b is not where it should be")),
+        }
+    }
+    let solver = CusolverMpSolver::new(ranks, device, plan.grid()).unwrap();
+    let error = run(&plan, &Backend { device, communicator: ranks, solver: &solver }, operands).unwrap_err();
+    for memory in &memories {
+        assert!(download(stream, memory).iter().all(|&byte| byte == UNTOUCHED), "something was written");
+    }
+    error
 }
 
 fn votes(ranks: &NcclCommunicator, _: &CudaDevice<'_>, _: &Stream) -> Vec<Result<(), Error>> {

@@ -1,7 +1,7 @@
 //! The Cholesky solve on simulated ranks: residuals by plain loops on dense copies.
 
 use meshsolve::layout::ProcessGrid;
-use meshsolve::plan::{OperandSpec, Plan};
+use meshsolve::plan::{OperandSpec, Placement, Plan, Request};
 use meshsolve::simulate::{self, RankOperands};
 use meshsolve_tests::Memory;
 
@@ -101,9 +101,20 @@ struct Solved {
     status: i32,
 }
 
-/// Runs a request on all ranks and puts x together; every rank must agree on status and log det.
-fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved {
-    let plan = Plan::from_json(request).unwrap();
+/// Every way in which a request can be carried out, with its name.
+fn candidates(request: &str) -> Vec<(String, Plan)> {
+    let plans = Plan::candidates(&Request::from_json(request).unwrap());
+    plans.into_iter().map(|plan| (name(&plan), plan)).collect()
+}
+
+fn name(plan: &Plan) -> String {
+    let Plan::Potrs(potrs) = plan;
+    potrs.candidate().to_string()
+}
+
+/// Runs a plan on all places of a mesh and puts x together; all must agree on status and log det.
+fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved {
+    let Plan::Potrs(potrs) = plan;
     let grid = ProcessGrid::new(grid[0], grid[1]);
     let (n, k) = (a.len(), b.first().map_or(0, Vec::len));
     let size = |spec: &OperandSpec| Memory::new(spec.bytes());
@@ -119,14 +130,22 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
         }
         memory
     };
-    let replicated = request.contains("\"rows\":\"replicated\"");
+    let shared_rows = potrs.b_placements().rows == Placement::Sharded;
+    let shared_cols = potrs.b_placements().cols == Placement::Sharded;
+    // The first row and column of B at a place.
+    let corner = |place: u64, spec: &OperandSpec| {
+        let at = grid.coordinate(place);
+        let row = if shared_rows { at.row * spec.shape[0] } else { 0 };
+        let col = if shared_cols { at.col * spec.shape[1] } else { 0 };
+        (row as usize, col as usize)
+    };
     let mut memories = Vec::new();
     for rank in 0..grid.size() {
         let at = grid.coordinate(rank);
         let [sa, sb] = plan.inputs() else { panic!() };
         let a = fill(sa, a, at.row as usize * sa.shape[0] as usize, at.col as usize * sa.shape[1] as usize);
-        let first = if replicated { 0 } else { at.row as usize * sb.shape[0] as usize };
-        let b = fill(sb, b, first, 0);
+        let (row, col) = corner(rank, sb);
+        let b = fill(sb, b, row, col);
         let outputs: Vec<Memory> = plan.outputs().iter().map(size).collect();
         memories.push((vec![a, b], outputs));
     }
@@ -144,8 +163,8 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
         })
         .collect();
     let given: Vec<Vec<u8>> = memories.iter().map(|(inputs, _)| inputs[0].bytes().to_vec()).collect();
-    simulate::run(&plan, operands).unwrap();
-    if request.contains("\"keep_a\":true") {
+    simulate::run(plan, operands).unwrap();
+    if potrs.request().keep_a {
         assert!(
             memories.iter().zip(&given).all(|((inputs, _), given)| inputs[0].bytes() == given),
             "A changed"
@@ -156,11 +175,16 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
     let mut statuses = Vec::new();
     for (rank, (_, outputs)) in (0..).zip(&memories) {
         let spec = &plan.outputs()[2];
-        let first = if replicated { 0 } else { grid.coordinate(rank).row as usize * spec.shape[0] as usize };
+        let (first_row, first_col) = corner(rank, spec);
+        let width = spec.shape[1] as usize;
         for i in 0..spec.shape[0] as usize {
-            for j in 0..k {
-                if let Some(row) = x.get_mut(first + i) {
-                    row[j] = ty.value(outputs[2].element(spec.dtype, (i * k + j) as u64));
+            for j in 0..width {
+                if let Some(place) = x.get_mut(first_row + i).and_then(|row| row.get_mut(first_col + j)) {
+                    let value = ty.value(outputs[2].element(spec.dtype, (i * width + j) as u64));
+                    let bits = |z: Complex| z.map(f64::to_bits);
+                    // A column of zeros and one of NaN aside, what was there is the untouched NaN.
+                    assert!(place[0].is_nan() || bits(*place) == bits(value), "places of the mesh differ in x");
+                    *place = value;
                 }
             }
         }
@@ -172,15 +196,46 @@ fn solve(ty: Type, request: &str, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solve
     Solved { x, log_det: f64::from_bits(statuses[0].1), status: statuses[0].0 }
 }
 
-fn request(ty: Type, n: usize, k: usize, grid: [u64; 2], tile: u64, rows: &str, triangle: &str) -> String {
+/// A request; `b` is the placement of B's rows and of its columns.
+fn request(ty: Type, n: usize, k: usize, grid: [u64; 2], tile: u64, b: [&str; 2], triangle: &str) -> String {
     format!(
         r#"{{"routine":"potrs","dtype":"{}","n":{n},"nrhs":{k},"grid":[{},{}],"tile":{tile},
-            "b":{{"rows":"{rows}","cols":"replicated"}},"triangle":{triangle},"log_det":true,"keep_a":{}}}"#,
+            "b":{{"rows":"{}","cols":"{}"}},"triangle":{triangle},"log_det":true,"keep_a":{}}}"#,
         ty.name(),
         grid[0],
         grid[1],
-        rows == "sharded"
+        b[0],
+        b[1],
+        b == ROWS_SHARDED
     )
+}
+
+const REPLICATED: [&str; 2] = ["replicated", "replicated"];
+const ROWS_SHARDED: [&str; 2] = ["sharded", "replicated"];
+const BOTH_SHARDED: [&str; 2] = ["sharded", "sharded"];
+
+/// Right-hand sides whose values tell their place.
+fn right_hand_sides(ty: Type, n: usize, k: usize) -> Dense {
+    let imaginary = if ty.is_complex() { 0.25 } else { 0.0 };
+    (0..n).map(|i| (0..k).map(|j| ty.rounded([(i * k + j + 1) as f64, imaginary])).collect()).collect()
+}
+
+/// ln det of a Hermitian positive definite matrix, by elimination in f64 on a dense copy.
+fn log_det(a: &Dense) -> f64 {
+    let mut a = a.clone();
+    let mut sum = 0.0;
+    for p in 0..a.len() {
+        sum += a[p][p][0].ln();
+        let row = a[p].clone();
+        for below in a.iter_mut().skip(p + 1) {
+            let factor = [below[p][0] / row[p][0], below[p][1] / row[p][0]];
+            for (x, &y) in below.iter_mut().zip(&row).skip(p) {
+                let t = times(factor, y);
+                *x = [x[0] - t[0], x[1] - t[1]];
+            }
+        }
+    }
+    sum
 }
 
 fn norm1(m: &Dense) -> f64 {
@@ -211,55 +266,123 @@ fn assert_solves(ty: Type, a: &Dense, x: &Dense, b: &Dense, what: &str) {
     assert!(relative <= bound, "{what}: residual {relative:e} above {bound:e}");
 }
 
+/// Solves by every candidate and checks x and ln det; gives the candidates' names.
+fn check_solves(ty: Type, grid: [u64; 2], n: usize, k: usize, tile: u64, b: [&str; 2]) -> Vec<String> {
+    let a = positive_definite(ty, n);
+    let rhs = right_hand_sides(ty, n, k);
+    let exact = log_det(&a);
+    let bound = 10.0 * ty.epsilon() * (n as f64 + exact.abs());
+    let mut names = Vec::new();
+    for (triangle, is_hidden) in [
+        ("null", (|_, _| false) as fn(usize, usize) -> bool),
+        ("\"lower\"", |i, j| i < j),
+        ("\"upper\"", |i, j| i > j),
+    ] {
+        let shown = |i: usize, j: usize| if is_hidden(i, j) { [f64::NAN; 2] } else { a[i][j] };
+        let given: Dense = (0..n).map(|i| (0..n).map(|j| shown(i, j)).collect()).collect();
+        for (name, plan) in candidates(&request(ty, n, k, grid, tile, b, triangle)) {
+            let what = format!("{ty:?} {grid:?} n={n} k={k} T={tile} b {b:?} triangle {triangle} {name}");
+            let solved = solve(ty, &plan, &given, &rhs, grid);
+            assert_eq!(solved.status, 0, "{what}");
+            if k > 0 {
+                assert_solves(ty, &a, &solved.x, &rhs, &what);
+            }
+            let difference = (solved.log_det - exact).abs();
+            assert!(difference <= bound, "{what}: ln det {} is not {exact}", solved.log_det);
+            if triangle == "null" {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
 #[test]
 fn solves_on_all_grids_and_types() {
-    for ty in [Type::F32, Type::F64, Type::C64, Type::C128] {
-        for (grid, n, k, tile) in [
-            ([1, 1], 20, 2, 7),
-            ([1, 2], 24, 1, 4),
-            ([2, 1], 39, 3, 10),
-            ([2, 2], 40, 5, 7),
-            ([2, 3], 30, 1, 5),
-            ([3, 2], 41, 4, 64),
-            ([2, 4], 16, 9, 2),
-            ([8, 1], 21, 2, 3),
-            ([2, 2], 1, 1, 4),
-        ] {
-            let a = positive_definite(ty, n);
-            let b: Dense = (0..n)
-                .map(|i| {
-                    (0..k)
-                        .map(|j| {
-                            ty.rounded([(i * k + j + 1) as f64, if ty.is_complex() { 0.25 } else { 0.0 }])
-                        })
-                        .collect()
-                })
-                .collect();
-            for rows in ["sharded", "replicated"] {
-                for (triangle, hidden) in
-                    [("null", None), ("\"lower\"", Some(false)), ("\"upper\"", Some(true))]
-                {
-                    let is_hidden = |i: usize, j: usize| match hidden {
-                        None => false,
-                        Some(below) => {
-                            if below {
-                                i > j
-                            } else {
-                                i < j
-                            }
-                        }
-                    };
-                    let shown = |i: usize, j: usize| if is_hidden(i, j) { [f64::NAN; 2] } else { a[i][j] };
-                    let given: Dense = (0..n).map(|i| (0..n).map(|j| shown(i, j)).collect()).collect();
-                    let what = format!("{ty:?} {grid:?} n={n} k={k} T={tile} b {rows} triangle {triangle}");
-                    let solved = solve(ty, &request(ty, n, k, grid, tile, rows, triangle), &given, &b, grid);
-                    assert_eq!(solved.status, 0, "{what}");
-                    assert_solves(ty, &a, &solved.x, &b, &what);
-                    assert!(solved.log_det.is_finite(), "{what}");
+    let to_four = (1..=4).flat_map(|rows| (1..=4).map(move |cols| [rows, cols]));
+    let grids: Vec<[u64; 2]> = to_four.chain([[1, 8], [8, 1], [2, 8], [8, 2]]).collect();
+    for (at, &grid) in grids.iter().enumerate() {
+        for (turn, ty) in [Type::F32, Type::F64, Type::C64, Type::C128].into_iter().enumerate() {
+            // Whole tiles in every shard, ragged tiles, shards that end in padding.
+            let whole = (grid[0] * grid[1] * 2) as usize;
+            for (n, tile) in [(whole.max(12), 2), (21, 4), (37, 5), (5, 8), (1, 4)] {
+                // Widths and placements in turn: each meets every grid with some type.
+                let k = [1, 3, 0, 11][(at + turn) % 4];
+                let b = [REPLICATED, ROWS_SHARDED, BOTH_SHARDED][(at + turn + n) % 3];
+                check_solves(ty, grid, n, k, tile, b);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_placement_and_width_by_every_candidate() {
+    for (grid, n, tile) in [([2, 2], 16, 4), ([2, 4], 32, 4), ([4, 1], 24, 3), ([2, 3], 24, 4), ([1, 3], 17, 4)] {
+        for b in [REPLICATED, ROWS_SHARDED, BOTH_SHARDED] {
+            for k in [0, 1, 3, 9] {
+                for ty in [Type::F64, Type::C64] {
+                    let names = check_solves(ty, grid, n, k, tile, b);
+                    let all = ["stages", "reading", "stages, transposed", "reading, transposed"];
+                    let expected = if n == 17 { &all[..2] } else { &all[..] };
+                    assert_eq!(names, expected, "{grid:?}");
                 }
             }
         }
     }
+}
+
+#[test]
+fn the_cheapest_candidate_is_taken() {
+    let chosen = |grid, n, tile, b, triangle, change: (&str, &str)| {
+        let text = request(Type::F64, n, 1, grid, tile, b, triangle).replace(change.0, change.1);
+        name(&Plan::from_json(&text).unwrap())
+    };
+    let donated = ("\"keep_a\":true", "\"keep_a\":false");
+    // Large enough for bytes and operations to count, not rounds alone.
+    for grid in [[1, 2], [2, 1], [2, 2], [2, 4], [1, 8]] {
+        assert_eq!(chosen(grid, 65536, 1024, REPLICATED, "null", donated), "reading, transposed", "{grid:?}");
+        // A that lives on is copied once in any case, and a copy may as well convert.
+        assert_eq!(chosen(grid, 65536, 1024, ROWS_SHARDED, "null", ("", "")), "reading", "{grid:?}");
+        let promised = chosen(grid, 65536, 1024, REPLICATED, "\"lower\"", donated);
+        assert!(promised.starts_with("stages"), "{grid:?} {promised}");
+    }
+    // Tiles with more padding than elements are not worth the operations.
+    assert_eq!(chosen([2, 2], 8200, 4096, ROWS_SHARDED, "null", ("", "")), "stages");
+    let stages = ("\"keep_a\"", "\"layout\":\"stages\",\"keep_a\"");
+    assert!(chosen([2, 2], 65536, 1024, ROWS_SHARDED, "null", stages).starts_with("stages"));
+}
+
+#[test]
+fn the_explanation_lists_all_candidates() {
+    let text = request(Type::F64, 40, 1, [2, 2], 7, ROWS_SHARDED, "\"lower\"");
+    let Plan::Potrs(potrs) = Plan::from_json(&text).unwrap();
+    let explanation = potrs.explain();
+    for part in [
+        "→ stages: ",
+        "reading: not possible, it needs both triangles",
+        "stages, transposed: not possible, the tile does not divide the shards",
+        "reading, transposed: not possible",
+    ] {
+        assert!(explanation.contains(part), "{part:?} is not in\n{explanation}");
+    }
+}
+
+#[test]
+fn a_reading_that_is_not_possible_is_refused() {
+    let with_layout = |text: String| text.replace("\"keep_a\"", "\"layout\":\"reading\",\"keep_a\"");
+    for (grid, n, triangle, why) in [
+        ([2, 2], 40, "\"lower\"", "it needs both triangles"),
+        ([2, 3], 40, "null", "neither side of the grid divides the other"),
+    ] {
+        let text = with_layout(request(Type::F64, n, 1, grid, 7, REPLICATED, triangle));
+        let error = Plan::from_json(&text).unwrap_err();
+        assert_eq!(error.kind(), meshsolve::ErrorKind::InvalidArgument);
+        for part in [why, "layout \"reading\"", "\"stages\""] {
+            assert!(error.to_string().contains(part), "{part:?} is not in {error}");
+        }
+    }
+    let plain = with_layout(request(Type::F64, 40, 1, [2, 4], 7, REPLICATED, "null"));
+    assert_eq!(name(&Plan::from_json(&plain).unwrap()), "reading");
 }
 
 #[test]
@@ -269,19 +392,21 @@ fn the_log_determinant_of_a_diagonal_is_the_sum_of_logarithms() {
         (0..n).map(|i| (0..n).map(|j| [if i == j { (i + 1) as f64 } else { 0.0 }, 0.0]).collect()).collect();
     let b = vec![vec![[1.0, 0.0]]; n];
     let exact: f64 = (1..=n).map(|i| (i as f64).ln()).sum();
-    for grid in [[1, 1], [2, 2], [3, 2]] {
-        let solved = solve(Type::F64, &request(Type::F64, n, 1, grid, 4, "sharded", "null"), &a, &b, grid);
-        let bound = 10.0 * f64::EPSILON * (n as f64 + exact);
-        assert!((solved.log_det - exact).abs() <= bound, "{grid:?}: {} is not {exact}", solved.log_det);
+    for grid in [[1, 1], [2, 2], [3, 2], [2, 4]] {
+        for (name, plan) in candidates(&request(Type::F64, n, 1, grid, 4, ROWS_SHARDED, "null")) {
+            let solved = solve(Type::F64, &plan, &a, &b, grid);
+            let bound = 10.0 * f64::EPSILON * (n as f64 + exact);
+            let difference = (solved.log_det - exact).abs();
+            assert!(difference <= bound, "{grid:?} {name}: {} is not {exact}", solved.log_det);
+        }
     }
 }
 
 #[test]
 fn failures_are_statuses_and_nan_on_every_rank() {
-    let n = 12;
-    let tile = 3;
-    for grid in [[1, 1], [2, 2], [3, 1]] {
-        for place in [0, tile, tile + 1, n - 1] {
+    let (n, tile) = (24, 3);
+    for grid in [[1, 1], [2, 2], [4, 1], [2, 4], [2, 3]] {
+        for place in [0, tile, tile + 1, 2 * tile + 1, n - 1] {
             for (value, status) in
                 [(-1.0, i32::try_from(place + 1).unwrap()), (f64::INFINITY, -1), (f64::NAN, -1)]
             {
@@ -289,24 +414,53 @@ fn failures_are_statuses_and_nan_on_every_rank() {
                     (0..n).map(|i| (0..n).map(|j| [if i == j { 2.0 } else { 0.0 }, 0.0]).collect()).collect();
                 a[place][place][0] = value;
                 let b = vec![vec![[1.0, 0.0]; 2]; n];
-                let text = request(Type::F64, n, 2, grid, tile as u64, "replicated", "null");
-                let solved = solve(Type::F64, &text, &a, &b, grid);
-                assert_eq!(solved.status, status, "{grid:?}: {value} at {place}");
-                assert!(solved.log_det.is_nan());
-                assert!(solved.x.iter().flatten().all(|x| x[0].is_nan()), "{grid:?}: {value} at {place}");
+                for ty in [Type::F64, Type::C128] {
+                    let text = request(ty, n, 2, grid, tile as u64, REPLICATED, "null");
+                    let ways = candidates(&text);
+                    assert!(ways.len() == 4 || grid == [2, 3], "{grid:?}");
+                    for (name, plan) in ways {
+                        // The row is the caller's, whatever the solver's order.
+                        let solved = solve(ty, &plan, &a, &b, grid);
+                        assert_eq!(solved.status, status, "{grid:?} {name}: {value} at {place}");
+                        assert!(solved.log_det.is_nan());
+                        let failed = solved.x.iter().flatten().all(|x| x[0].is_nan());
+                        assert!(failed, "{grid:?} {name}: {value} at {place}");
+                    }
+                }
             }
         }
     }
 }
 
 #[test]
+fn stages_tell_the_leading_minor_and_readings_a_row() {
+    // The leading minor of order 2 is negative, by elements outside the diagonal.
+    let n = 8;
+    let mut a: Dense = (0..n).map(|i| (0..n).map(|j| [if i == j { 2.0 } else { 0.0 }, 0.0]).collect()).collect();
+    (a[0][1], a[1][0]) = ([3.0, 0.0], [3.0, 0.0]);
+    let b = vec![vec![[1.0, 0.0]]; n];
+    // In tiles of 1 over 2 × 2 a reading takes the rows in the order 0, 4, 1, 5, …
+    for (name, plan) in candidates(&request(Type::F64, n, 1, [2, 2], 1, REPLICATED, "null")) {
+        assert_eq!(solve(Type::F64, &plan, &a, &b, [2, 2]).status, 2, "{name}");
+    }
+    // With rows 0 and 5 instead the order matters: leading minor 6, and row 5 comes fourth.
+    ((a[0][1], a[1][0]), (a[0][5], a[5][0])) = (([0.0; 2], [0.0; 2]), ([3.0, 0.0], [3.0, 0.0]));
+    (a[2][3], a[3][2]) = ([3.0, 0.0], [3.0, 0.0]);
+    for (name, plan) in candidates(&request(Type::F64, n, 1, [2, 2], 1, REPLICATED, "null")) {
+        let expected = if name.starts_with("stages") { 4 } else { 6 };
+        assert_eq!(solve(Type::F64, &plan, &a, &b, [2, 2]).status, expected, "{name}");
+    }
+}
+
+#[test]
 fn a_bad_request_says_what_is_wrong() {
-    let good = request(Type::F64, 8, 1, [2, 2], 4, "sharded", "null");
+    let good = request(Type::F64, 8, 1, [2, 2], 4, ROWS_SHARDED, "null");
     for (from, to, expected) in [
         ("\"tile\":4", "\"tile\":0", "the tile is 0; it must be from 1"),
         ("\"grid\":[2,2]", "\"grid\":[0,2]", "process rows is 0"),
         ("\"dtype\":\"f64\"", "\"dtype\":\"i32\"", "it must be f32, f64, c64 or c128"),
         ("\"dtype\":\"f64\"", "\"dtype\":\"f16\"", "unknown variant `f16`"),
+        ("\"keep_a\"", "\"layout\":\"fast\",\"keep_a\"", "unknown variant `fast`"),
         ("\"n\":8", "\"n\":8,\"m\":9", "unknown field `m`"),
         ("potrs", "potrf", "unknown variant `potrf`"),
     ] {

@@ -3,7 +3,7 @@
 
 use meshsolve::device::{Buffer, CpuDevice, Scratch};
 use meshsolve::layout::{Coordinate, ProcessGrid};
-use meshsolve::plan::{Dimension, MatrixPlan, Placement};
+use meshsolve::plan::{Dimension, Layout, MatrixPlan, Placement, Plan, Request, View};
 use meshsolve::routines::Rank;
 use meshsolve::{DType, simulate};
 use meshsolve_tests::{Memory, UNTOUCHED, deal, encoded};
@@ -22,7 +22,8 @@ impl Case {
     fn plan(&self) -> MatrixPlan {
         let dimension =
             |k: usize| Dimension::new(self.extent[k], self.tile[k], self.grid[k], self.placement[k]);
-        MatrixPlan::new(self.dtype, ProcessGrid::new(self.grid[0], self.grid[1]), dimension(0), dimension(1))
+        let grid = ProcessGrid::new(self.grid[0], self.grid[1]);
+        MatrixPlan::new(self.dtype, grid, View::Plain, dimension(0), dimension(1))
     }
 
     /// The global index behind element `l` of what process `proc` holds for the caller.
@@ -189,6 +190,197 @@ fn untouched_memory_is_not_an_element() {
     for dtype in DType::ALL {
         assert_ne!(encoded(dtype, 7, 9), vec![UNTOUCHED; usize::try_from(dtype.size()).unwrap()]);
     }
+}
+
+/// A Hermitian matrix of order `n` on a mesh, by every candidate of a Cholesky solve.
+#[derive(Clone, Copy, Debug)]
+struct Square {
+    dtype: DType,
+    mesh: [u64; 2],
+    n: u64,
+    tile: u64,
+}
+
+/// For each place of a mesh, row by row, the role in the solver's grid, written out from the
+/// definition: ρ and γ are the identity but on the finer side, where they undo
+/// τ(q) = (q mod C)·m + q / C.
+fn roles(mesh: [u64; 2], layout: Layout, view: View) -> Vec<u64> {
+    let (fine, coarse) = (mesh[0].max(mesh[1]), mesh[0].min(mesh[1]));
+    let tau = |q: u64| q % coarse * (fine / coarse) + q / coarse;
+    let undone = |side: u64, f: u64| match layout {
+        Layout::Reading if side == fine && fine.is_multiple_of(coarse) => {
+            (0..fine).find(|&q| tau(q) == f).unwrap()
+        }
+        _ => f,
+    };
+    let places = (0..mesh[0]).flat_map(|i| (0..mesh[1]).map(move |j| (i, j)));
+    places
+        .map(|(i, j)| {
+            let (rho, gamma) = (undone(mesh[0], i), undone(mesh[1], j));
+            if view == View::Plain { rho * mesh[1] + gamma } else { gamma * mesh[0] + rho }
+        })
+        .collect()
+}
+
+/// The caller's indices in the order of the solver, `None` for padding: all in turn under the stages,
+/// a tile of each shard in turn under a reading.
+fn solvers_order(square: &Square, layout: Layout) -> Vec<Option<u64>> {
+    let Square { mesh, n, tile, .. } = *square;
+    if layout == Layout::Stages {
+        return (0..n).map(Some).collect();
+    }
+    let (fine, coarse) = (mesh[0].max(mesh[1]), mesh[0].min(mesh[1]));
+    let shard = n.div_ceil(fine);
+    // Who follows whom: the first shard of every coarse process, then the second of each, …
+    let groups = if fine.is_multiple_of(coarse) { coarse } else { 1 };
+    let turns: Vec<u64> =
+        (0..fine / groups).flat_map(|s| (0..groups).map(move |g| g * (fine / groups) + s)).collect();
+    let mut order = Vec::new();
+    for first in (0..shard).step_by(tile as usize) {
+        for turn in &turns {
+            order.extend((first..first + tile).map(|within| {
+                Some(turn * shard + within).filter(|&g| within < shard && g < n)
+            }));
+        }
+    }
+    order
+}
+
+fn check_candidates(square: Square) -> usize {
+    let Square { dtype, mesh, n, tile } = square;
+    let request = format!(
+        r#"{{"routine":"potrs","dtype":"{}","n":{n},"nrhs":1,"grid":[{},{}],"tile":{tile},
+            "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false}}"#,
+        format!("{dtype:?}").to_lowercase(),
+        mesh[0],
+        mesh[1]
+    );
+    let (fine, coarse) = (mesh[0].max(mesh[1]), mesh[0].min(mesh[1]));
+    let mut readings = 0;
+    for plan in Plan::candidates(&Request::from_json(&request).unwrap()) {
+        let Plan::Potrs(potrs) = &plan;
+        let (a, layout, view) = (potrs.a(), potrs.candidate().layout, potrs.candidate().view);
+        assert_eq!(plan.roles(), roles(mesh, layout, view), "{square:?} {}", potrs.candidate());
+        let order = solvers_order(&square, layout);
+        let [rows, cols] = a.caller_shape();
+        // Every place of the mesh fills its shard with elements that say where they belong.
+        let mut given: Vec<Memory> =
+            (0..plan.ranks()).map(|_| Memory::new(rows * cols * dtype.size())).collect();
+        let real_elements: Vec<Vec<(u64, Vec<u8>)>> = {
+            let mut by_role = vec![Vec::new(); given.len()];
+            for (place, &role) in (0..).zip(plan.roles()) {
+                for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                    let (gi, gj) = (place / mesh[1] * rows + i, place % mesh[1] * cols + j);
+                    if gi < n && gj < n {
+                        by_role[usize::try_from(role).unwrap()].push((i * cols + j, encoded(dtype, gi, gj)));
+                    }
+                }
+            }
+            by_role
+        };
+        for (memory, elements) in given.iter_mut().zip(&real_elements) {
+            elements.iter().for_each(|(at, value)| memory.set_element(dtype, *at, value));
+        }
+        // What padding holds after a way there and back is nobody's business.
+        let check_back = |memories: &[Memory]| {
+            for (r, (memory, elements)) in memories.iter().zip(&real_elements).enumerate() {
+                let same = elements.iter().all(|(at, value)| memory.element(dtype, *at) == value);
+                assert!(same, "{square:?} {}: rank {r} did not get back what it gave", potrs.candidate());
+            }
+        };
+        let fresh: Vec<Memory> = given.iter().map(|_| Memory::new(a.solver_bytes())).collect();
+        let buffers = |memory: &[Memory]| -> Vec<Buffer> { memory.iter().map(Memory::buffer).collect() };
+        let run = |from: &[Memory], to: &[Memory], reverse: bool| {
+            let (from, to) = (buffers(from), buffers(to));
+            let ranks = from.len();
+            simulate::on_ranks(ranks, |r, communicator| {
+                let device = CpuDevice::new();
+                let scratch = Scratch::new(&device, a.scratch_bytes())?;
+                let rank = Rank { device: &device, communicator, scratch: scratch.buffer() };
+                if reverse { rank.reverse(a, from[r], to[r])? } else { rank.forward(a, from[r], to[r])? }
+                let planned = if reverse { a.reverse_traffic(r as u64) } else { a.forward_traffic(r as u64) };
+                assert_eq!(communicator.traffic(), planned, "{square:?} {}", potrs.candidate());
+                let busiest = a.busiest(reverse);
+                assert!(planned.sent <= busiest.sent && planned.received <= busiest.received);
+                if layout == Layout::Reading && fine.is_multiple_of(coarse) {
+                    assert_eq!((planned.sent, planned.received), (0, 0), "{square:?}: a reading moves nothing");
+                }
+                Ok(())
+            })
+            .unwrap();
+        };
+        let check = |solver: &[Memory]| {
+            let grid = a.grid();
+            let owners: [Vec<(u64, u64)>; 2] =
+                [grid.rows(), grid.cols()].map(|procs| deal(order.len() as u64, tile, procs));
+            for (si, &gi) in order.iter().enumerate() {
+                for (sj, &gj) in order.iter().enumerate() {
+                    let (Some(gi), Some(gj)) = (gi, gj) else { continue };
+                    let ((row, i), (col, j)) = (owners[0][si], owners[1][sj]);
+                    let rank = usize::try_from(grid.rank(Coordinate { row, col })).unwrap();
+                    // The transposed view shows A's transpose.
+                    let (gi, gj) = if view == View::Plain { (gi, gj) } else { (gj, gi) };
+                    assert!(
+                        solver[rank].element(dtype, i + j * a.solver_shape()[0]) == encoded(dtype, gi, gj),
+                        "{square:?} {}: element ({gi}, {gj}) is not at ({i}, {j}) of {rank}",
+                        potrs.candidate()
+                    );
+                }
+            }
+        };
+        run(&given, &fresh, false);
+        check(&fresh);
+        let back: Vec<Memory> = given.iter().map(|memory| Memory::new(memory.bytes().len() as u64)).collect();
+        run(&fresh, &back, true);
+        check_back(&back);
+        if a.in_place() {
+            run(&given, &given, false);
+            check(&given);
+            run(&given, &given, true);
+            check_back(&given);
+        }
+        readings += usize::from(layout == Layout::Reading);
+    }
+    readings
+}
+
+#[test]
+fn every_candidate_gives_the_solver_a_permutation_of_the_matrix() {
+    let meshes = (1..=4).flat_map(|rows| (1..=4).map(move |cols| [rows, cols]));
+    for mesh in meshes.chain([[1, 8], [8, 1], [2, 8], [8, 2], [6, 2]]) {
+        let fine = mesh[0].max(mesh[1]);
+        let both = mesh[0] * mesh[1];
+        // Whole tiles in every shard, ragged tiles, uneven shards, smaller than the tile, and tiny.
+        for (n, tile) in [(both * 6, 3), (both * 6, 4), (37, 5), (fine * 3 - 1, 3), (13, 7), (1, 2), (0, 2)] {
+            for dtype in [DType::F32, DType::F64, DType::C64, DType::C128] {
+                let readings = check_candidates(Square { dtype, mesh, n, tile });
+                let divides = fine.is_multiple_of(mesh[0].min(mesh[1]));
+                assert!(!divides || readings > 0, "no reading on {mesh:?} of {n} in tiles of {tile}");
+                if n == both * 6 && tile == 3 {
+                    assert_eq!(readings, 2, "plain and transposed on {mesh:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn roles_of_the_grids_that_divide() {
+    let roles = |rows: u64, cols: u64, layout: &str| -> Vec<Vec<u64>> {
+        let request = format!(
+            r#"{{"routine":"potrs","dtype":"f64","n":64,"nrhs":1,"grid":[{rows},{cols}],"tile":4,"layout":"{layout}",
+                "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false}}"#
+        );
+        let plans = Plan::candidates(&Request::from_json(&request).unwrap());
+        plans.iter().map(|plan| plan.roles().to_vec()).collect()
+    };
+    // Mesh columns 0, 1, 2, 3 are solver columns 0, 2, 1, 3.
+    assert_eq!(roles(2, 4, "reading"), [[0, 2, 1, 3, 4, 6, 5, 7], [0, 4, 2, 6, 1, 5, 3, 7]]);
+    // Mesh rows 0, 1, 2, 3 are solver rows 0, 2, 1, 3.
+    assert_eq!(roles(4, 2, "reading"), [[0, 1, 4, 5, 2, 3, 6, 7], [0, 4, 2, 6, 1, 5, 3, 7]]);
+    assert_eq!(roles(2, 2, "reading"), [[0, 1, 2, 3], [0, 2, 1, 3]]);
+    assert_eq!(roles(1, 4, "reading"), [[0, 1, 2, 3], [0, 1, 2, 3]]);
+    assert_eq!(roles(2, 4, "stages"), [[0, 1, 2, 3, 4, 5, 6, 7], [0, 2, 4, 6, 1, 3, 5, 7]]);
 }
 
 fn placement() -> impl Strategy<Value = Placement> {

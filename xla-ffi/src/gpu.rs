@@ -29,7 +29,7 @@ pub const COMMUNICATOR_VARIABLE: &str = "MESHSOLVE_COMM";
 pub struct Mesh {
     /// The number by which all processes know the device.
     pub device_ids: Vec<i64>,
-    /// Group · ranks of a grid + rank in the grid.
+    /// Group · ranks of a grid + place in the grid, row by row.
     pub places: Vec<u64>,
 }
 
@@ -92,10 +92,10 @@ pub fn execute(call: &Call<'_>, site: &CallSite) -> Result<(), Failure> {
         Failure::invalid("a meshsolve call on GPUs has no attributes `device_ids` and `places`")
     })?;
     let position = position(mesh, device.ordinal())?;
-    let place = mesh.places[position];
-    let ranks = site.routine.ranks() as u64;
+    let roles = site.routine.roles();
+    let (group, role) = group_and_role(mesh.places[position], roles);
     let parent = parent(call, mesh, position, &device)?;
-    let group = NcclGroup::split(&parent, &device, place / ranks, place % ranks, &division(mesh, ranks))?;
+    let group = NcclGroup::split(&parent, &device, group, role, &division(mesh, roles))?;
     // SAFETY: the group was split on this device just now or in an earlier call.
     let communicator = unsafe { NcclCommunicator::new(group, &device) };
     let solver = CusolverMpSolver::new(&communicator, &device, site.routine.grid())?;
@@ -119,10 +119,21 @@ fn own_operands(call: &Call<'_>, site: &CallSite, device: &CudaDevice<'_>) -> Re
     Ok(Operands { inputs: operands.inputs, outputs: operands.outputs })
 }
 
-/// How the devices are divided into grids of `ranks`, in the same words on each of them.
-fn division(mesh: &Mesh, ranks: u64) -> Vec<u64> {
+/// The group of the device at a place, and the rank that it plays there.
+fn group_and_role(place: u64, roles: &[u64]) -> (u64, u64) {
+    let ranks = roles.len() as u64;
+    // Below `ranks`, which is a length.
+    (place / ranks, roles[(place % ranks) as usize])
+}
+
+/// How the devices are divided into grids, and which ranks they play, in the same words on each of them.
+fn division(mesh: &Mesh, roles: &[u64]) -> Vec<u64> {
     let ids = mesh.device_ids.iter().map(|id| id.cast_unsigned());
-    std::iter::once(ranks).chain(ids.zip(&mesh.places).flat_map(|(id, &place)| [id, place])).collect()
+    let each = ids.zip(&mesh.places).flat_map(|(id, &place)| {
+        let (group, role) = group_and_role(place, roles);
+        [id, group, role]
+    });
+    std::iter::once(roles.len() as u64).chain(each).collect()
 }
 
 /// Where this device stands in the mesh.
@@ -178,4 +189,22 @@ fn own_key(device_ids: &[i64]) -> String {
     let generation = GENERATION.load(Ordering::Relaxed);
     let ids: Vec<String> = device_ids.iter().map(i64::to_string).collect();
     format!("devices {} of client {generation}", ids.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_roles_are_another_division() {
+        let mesh = Mesh { device_ids: (10..18).collect(), places: vec![4, 5, 6, 7, 0, 1, 2, 3] };
+        let (in_order, transposed) = ([0, 1, 2, 3], [0, 2, 1, 3]);
+        assert_eq!(group_and_role(6, &transposed), (1, 1));
+        // Devices 10 and 13 have the same group and role in both, and must split anew all the same.
+        for place in [4, 7] {
+            assert_eq!(group_and_role(place, &in_order), group_and_role(place, &transposed));
+        }
+        assert_ne!(division(&mesh, &in_order), division(&mesh, &transposed));
+        assert_ne!(division(&mesh, &in_order), division(&mesh, &[0, 1]));
+    }
 }

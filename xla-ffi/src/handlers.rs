@@ -2,9 +2,10 @@
 //!
 //! Attributes of a call: `request` (the JSON text given to `meshsolve_plan`); optional
 //! `rendezvous_seconds` (how long CPU devices wait for each other); on GPUs `device_ids` and `places`
-//! (the devices of the whole program's mesh in order, and where each stands: group · ranks + rank). Operands: s32\[2\] with the
-//! device's rank in the process grid and its group, then the plan's inputs. Results: the plan's
-//! outputs.
+//! (the devices of the whole program's mesh in order, and where each stands: group · ranks + place).
+//! Operands: s32\[2\] with the device's place in the grid that A is sharded over, counted row by row, and
+//! its group, then the plan's inputs. Results: the plan's outputs. Which rank of the solver's grid a
+//! device at a place plays is up to the plan.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

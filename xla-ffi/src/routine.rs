@@ -21,12 +21,14 @@ pub trait Routine: Send + Sync {
     fn inputs(&self) -> &[OperandSpec];
     /// What each rank gets.
     fn outputs(&self) -> &[OperandSpec];
-    /// Runs all ranks, whose memory is given in rank order, and returns when they are done.
+    /// The rank that the device at each place of the caller's mesh plays, row by row.
+    fn roles(&self) -> &[u64];
+    /// Runs all ranks, whose memory is given in the order of the mesh, and returns when they are done.
     ///
     /// # Errors
     /// One for all ranks.
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure>;
-    /// The process grid.
+    /// The solver's process grid.
     fn grid(&self) -> ProcessGrid;
     /// Runs one rank, whose device and peers are in `backend`; collective.
     ///
@@ -47,6 +49,10 @@ impl Routine for Plan {
 
     fn outputs(&self) -> &[OperandSpec] {
         Plan::outputs(self)
+    }
+
+    fn roles(&self) -> &[u64] {
+        Plan::roles(self)
     }
 
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure> {

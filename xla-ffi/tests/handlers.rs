@@ -84,6 +84,10 @@ impl Routine for Rotate {
         &self.outputs
     }
 
+    fn roles(&self) -> &[u64] {
+        &[]
+    }
+
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure> {
         match self.manner {
             Manner::Good => {}
@@ -594,6 +598,9 @@ impl Routine for Counted {
     }
     fn outputs(&self) -> &[OperandSpec] {
         self.0.outputs()
+    }
+    fn roles(&self) -> &[u64] {
+        self.0.roles()
     }
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure> {
         self.0.run(ranks)

@@ -59,6 +59,12 @@ pub fn test() -> Outcome {
     suite.finish()
 }
 
+/// The kernels beside a device copy.
+pub fn bench_kernels() -> Outcome {
+    let Some(_) = gpus() else { return skipped() };
+    run(cargo().args(["bench", "--package", "meshsolve-benches", "--features", "cuda", "--bench", "kernels"]))
+}
+
 /// The Cholesky solve beside cuSOLVERMp alone, JAXMg if it is installed, and one GPU.
 pub fn bench_potrs() -> Outcome {
     let Some(gpus) = gpus() else { return skipped() };

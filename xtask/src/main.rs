@@ -47,9 +47,22 @@ enum Task {
     Wheel,
     /// Build the documentation of the Rust crates
     Doc,
+    /// Compute the tables of docs/scale.md: what plans for large grids move
+    Scale {
+        /// Leave the page alone and fail if it is out of date
+        #[arg(long)]
+        check: bool,
+    },
+    /// Draw the charts and make the tables of docs/performance.md from benches/results
+    Plots {
+        /// Leave page and charts alone and fail if they are out of date
+        #[arg(long)]
+        check: bool,
+    },
     /// Run the benchmarks that need no GPU
     Bench {
-        /// Run a routine's benchmark on NVIDIA GPUs instead, beside what else solves it
+        /// Run a routine's benchmark on NVIDIA GPUs instead, beside what else solves it, or the kernels'
+        /// beside a device copy
         #[arg(long)]
         gpu: Option<GpuBench>,
     },
@@ -58,6 +71,7 @@ enum Task {
 #[derive(Clone, Copy, ValueEnum)]
 enum GpuBench {
     Potrs,
+    Kernels,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +84,9 @@ fn main() -> ExitCode {
         Task::Bindings => bindings::regenerate(),
         Task::Wheel => wheel::build().map(|wheel| println!("built {}", wheel.display())),
         Task::Doc => doc(),
+        Task::Scale { check } => page("scale", check),
+        Task::Plots { check } => page("performance", check),
+        Task::Bench { gpu: Some(GpuBench::Kernels) } => gpu::bench_kernels(),
         Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_potrs(),
         Task::Bench { gpu: None } => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
     };
@@ -94,4 +111,21 @@ fn run_example(environment: &Environment) -> Outcome {
 
 fn doc() -> Outcome {
     process::run(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Makes or checks a page of docs/. With optimisation, because planning is timed.
+fn page(name: &str, check: bool) -> Outcome {
+    let mut pages = cargo();
+    pages.args([
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "meshsolve-benches",
+        "--bin",
+        "pages",
+        "--",
+        name,
+    ]);
+    process::run(pages.args(check.then_some("--check")))
 }

@@ -4,8 +4,8 @@ use super::{Buffer, Device, ElementSize, Operation, RealType};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindNonFiniteArgs, InPlaceArgs,
-    PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, Triangle,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
+    FindNonFiniteArgs, InPlaceArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, Triangle,
 };
 use meshsolve_kernels::log_sum::{ln_abs, sum_in_kernel_order};
 use std::alloc::Layout;
@@ -72,6 +72,8 @@ impl Device for CpuDevice {
                 Operation::PermuteSlots(c, args) => by_size!(c, permute_slots, args),
                 Operation::SetIdentity(c, args) => by_size!(c, set_identity, args),
                 Operation::Fill(c, args) => by_size!(c, fill, args),
+                Operation::Conjugate(RealType::F32, args) => conjugate::<f32>(args),
+                Operation::Conjugate(RealType::F64, args) => conjugate::<f64>(args),
                 Operation::FindNonFinite(RealType::F32, args) => find_non_finite::<f32>(args),
                 Operation::FindNonFinite(RealType::F64, args) => find_non_finite::<f64>(args),
                 Operation::DiagLogSum(real, args) => sum_diagonal_logs(*real, args),
@@ -342,9 +344,10 @@ unsafe fn set_identity<T: Pod>(args: &SetIdentityArgs) {
     let (buf, one) = (pointer::<T>(args.buf), element::<T>(args.one));
     for j in 0..args.cols {
         let Some(gj) = args.col_map.map(j) else { continue };
+        let col_is_real = args.col_real.map(j).is_some();
         for i in 0..args.rows {
             let Some(gi) = args.row_map.map(i) else { continue };
-            if gi >= args.from || gj >= args.from {
+            if !col_is_real || args.row_real.map(i).is_none() {
                 // SAFETY: the element lies within the matrix.
                 unsafe { *buf.add(at(i + j * args.ld)) = if gi == gj { one } else { T::zeroed() } };
             }
@@ -359,6 +362,19 @@ unsafe fn fill<T: Pod>(args: &FillArgs) {
     unsafe {
         if guarded(args.guard) && args.count > 0 {
             std::slice::from_raw_parts_mut(pointer::<T>(args.buf), at(args.count)).fill(element(args.value));
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn conjugate<R: Pod + std::ops::Neg<Output = R>>(args: &ConjugateArgs) {
+    let buf = pointer::<[R; 2]>(args.buf);
+    for index in 0..args.count {
+        // SAFETY: the number lies within the buffer.
+        unsafe {
+            let [real, imaginary] = *buf.add(at(index));
+            *buf.add(at(index)) = [real, -imaginary];
         }
     }
 }
@@ -454,6 +470,9 @@ unsafe fn combine_status(args: &CombineStatusArgs) {
             status = if word == 0 { -1 } else { value };
             break;
         }
+    }
+    if let Some(row) = u64::try_from(status).ok().filter(|&row| row > 0).and_then(|row| args.map.map(row - 1)) {
+        status = i32::try_from(row + 1).expect("a row of a matrix");
     }
     // SAFETY: the result is one word.
     unsafe { *pointer::<i32>(args.out) = status };

@@ -148,6 +148,7 @@ impl Device for CudaDevice<'_> {
             Operation::PermuteSlots(size, args) => self.run(&launch::permute_slots(size, args)),
             Operation::SetIdentity(size, args) => self.run(&launch::set_identity(size, args)),
             Operation::Fill(size, args) => self.run(&launch::fill(size, args)),
+            Operation::Conjugate(real, args) => self.run(&launch::conjugate(real, args)),
             Operation::FindNonFinite(real, args) => self.run(&launch::find_non_finite(real, args)),
             Operation::DiagLogSum(real, args) => self.run(&launch::diag_log_sum(real, args)),
             Operation::ScaleTo(real, args) => self.run(&launch::scale_to(real, args)),

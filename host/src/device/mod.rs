@@ -17,8 +17,8 @@ use crate::Result;
 pub use buffer::Buffer;
 pub use cpu::CpuDevice;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindNonFiniteArgs, InPlaceArgs,
-    PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
+    FindNonFiniteArgs, InPlaceArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
 pub use meshsolve_kernels::launch::{ElementSize, RealType};
@@ -38,6 +38,7 @@ pub enum Operation {
     PermuteSlots(ElementSize, PermuteSlotsArgs),
     SetIdentity(ElementSize, SetIdentityArgs),
     Fill(ElementSize, FillArgs),
+    Conjugate(RealType, ConjugateArgs),
     FindNonFinite(RealType, FindNonFiniteArgs),
     DiagLogSum(RealType, DiagLogSumArgs),
     ScaleTo(RealType, ScaleToArgs),

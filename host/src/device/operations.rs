@@ -3,8 +3,8 @@
 use super::{Buffer, Device, IndexMap, Operation, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindNonFiniteArgs, InPlaceArgs,
-    PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
+    FindNonFiniteArgs, InPlaceArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
 };
 use std::sync::Arc;
 
@@ -256,14 +256,15 @@ impl dyn Device + '_ {
         unsafe { self.launch(&Operation::PermuteSlots(view.dtype.element_size(), args)) }
     }
 
-    /// Writes the identity where a global index is `from` or above, if the word `guard` (when given)
-    /// is not 0.
+    /// Writes the identity, by global index, where the row or the column is padding: where `real`, the
+    /// maps of rows and columns that are none, is invalid. Does so if the word `guard` (when given) is
+    /// not 0.
     pub fn set_identity(
         &self,
         view: &MatrixView,
         row_map: IndexMap,
         col_map: IndexMap,
-        from: u64,
+        real: [IndexMap; 2],
         guard: Option<Buffer>,
     ) -> Result<()> {
         view.check("matrix set to the identity");
@@ -275,7 +276,8 @@ impl dyn Device + '_ {
             cols: view.cols,
             row_map,
             col_map,
-            from,
+            row_real: real[0],
+            col_real: real[1],
             one: view.dtype.bits(1.0),
         };
         // SAFETY: the matrix was checked, the guard holds a word.
@@ -289,6 +291,16 @@ impl dyn Device + '_ {
         let args = FillArgs { buf: data.address(), guard: guard_address(guard), count, value };
         // SAFETY: `count` elements fit into the buffer, the guard holds a word.
         unsafe { self.launch(&Operation::Fill(dtype.element_size(), args)) }
+    }
+
+    /// Conjugates all elements of `data`; nothing to do for real types.
+    pub fn conjugate(&self, dtype: DType, data: Buffer) -> Result<()> {
+        if dtype.parts() == 1 {
+            return Ok(());
+        }
+        let args = ConjugateArgs { buf: data.address(), count: data.bytes() / dtype.size() };
+        // SAFETY: `count` elements fit into the buffer.
+        unsafe { self.launch(&Operation::Conjugate(dtype.real_type(), args)) }
     }
 
     /// Sets the word `flag` to 1 if an element of the triangle, by global index, is not finite.
@@ -353,8 +365,9 @@ impl dyn Device + '_ {
     }
 
     /// Stores one status made from the words' largest and smallest values over all ranks in `out`:
-    /// the first word that is not zero decides, −1 if it is word 0.
-    pub fn combine_status(&self, max: Buffer, min: Buffer, out: Buffer) -> Result<()> {
+    /// the first word that is not zero decides, −1 if it is word 0. A positive one, a row of the
+    /// solver's matrix counted from 1, becomes the row of the caller's that `map` tells.
+    pub fn combine_status(&self, max: Buffer, min: Buffer, out: Buffer, map: IndexMap) -> Result<()> {
         assert_eq!(max.bytes(), min.bytes(), "as many largest as smallest values");
         check("status", out, 4, 1, 1, 1);
         let args = CombineStatusArgs {
@@ -362,6 +375,7 @@ impl dyn Device + '_ {
             min: min.address(),
             out: out.address(),
             count: max.bytes() / 4,
+            map,
         };
         // SAFETY: all words were checked.
         unsafe { self.launch(&Operation::CombineStatus(args)) }

@@ -2,38 +2,43 @@
 
 use super::{GlobalElement, LocalElement};
 
-/// One dimension cut into equal shards of ⌈extent / procs⌉ elements; the last ones may be padding.
+/// One dimension cut into equal shards; the last ones may be padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Contiguous {
     extent: u64,
-    procs: u64,
+    shard: u64,
 }
 
 impl Contiguous {
-    /// `extent` elements over `procs` ≥ 1 processes.
+    /// `extent` elements over `procs` ≥ 1 processes, in shards of ⌈extent / procs⌉.
     pub fn new(extent: u64, procs: u64) -> Self {
         assert!(procs > 0, "a dimension needs a process");
-        Self { extent, procs }
+        Self::of_shards(extent, extent.div_ceil(procs))
+    }
+
+    /// `extent` elements in shards of `shard`.
+    pub fn of_shards(extent: u64, shard: u64) -> Self {
+        Self { extent, shard }
     }
 
     /// Elements in a shard, padding included.
     pub fn shard(&self) -> u64 {
-        self.extent.div_ceil(self.procs)
+        self.shard
     }
 
     /// Elements of shard `proc` that are not padding; they stand at its start.
     pub fn count(&self, proc: u64) -> u64 {
-        self.extent.saturating_sub(proc * self.shard()).min(self.shard())
+        self.extent.saturating_sub(proc * self.shard).min(self.shard)
     }
 
     /// The process that holds an element, and the element's place there.
     pub fn local(&self, g: GlobalElement) -> (u64, LocalElement) {
-        (g.0 / self.shard(), LocalElement(g.0 % self.shard()))
+        (g.0 / self.shard, LocalElement(g.0 % self.shard))
     }
 
     /// The element of the whole dimension at `l` on process `proc`.
     pub fn global(&self, l: LocalElement, proc: u64) -> GlobalElement {
-        GlobalElement(proc * self.shard() + l.0)
+        GlobalElement(proc * self.shard + l.0)
     }
 }
 

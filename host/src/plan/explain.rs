@@ -1,7 +1,8 @@
 //! Plans in words.
 
 use super::OperandSpec;
-use super::matrix::{MatrixPlan, Traffic};
+use super::matrix::{MatrixPlan, Traffic, View};
+use super::potrs::{Candidate, Verdict};
 use std::fmt::Write as _;
 
 fn total(plan: &MatrixPlan, of: impl Fn(u64) -> Traffic) -> (Traffic, u64) {
@@ -18,7 +19,12 @@ fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
 pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan, in_place: bool) {
     let [rows, cols] = plan.caller_shape();
     let [solver_rows, solver_cols] = plan.solver_shape();
-    let how = if in_place { "in place" } else { "out of place" };
+    let how = match (plan.view(), in_place) {
+        (View::Plain, true) => "in place",
+        (View::Plain, false) => "out of place",
+        (View::Transposed, true) => "as it stands, the transpose",
+        (View::Transposed, false) => "a copy as it stands, the transpose",
+    };
     let (all, busiest) = total(plan, |rank| plan.forward_traffic(rank));
     let _ = writeln!(
         text,
@@ -56,6 +62,26 @@ pub(super) fn memory(text: &mut String, inputs: &[OperandSpec], outputs: &[Opera
         bytes(sum(outputs)),
         bytes(scratch)
     );
+}
+
+/// All candidates with what they would cost, or why they are none.
+pub(super) fn candidates(text: &mut String, chosen: Candidate, considered: &[Verdict]) {
+    text.push_str("  candidates (bytes of the busiest device; seconds by a rough model):\n");
+    for (candidate, verdict) in considered {
+        let mark = if *candidate == chosen { "→" } else { " " };
+        let _ = match verdict {
+            Ok(price) => writeln!(
+                text,
+                "  {mark} {candidate}: {} over the link in {} rounds, {} through memory, {:.2e} flops; {:.2e} s",
+                bytes(price.link_bytes),
+                price.rounds,
+                bytes(price.memory_bytes),
+                price.flops,
+                price.seconds
+            ),
+            Err(why) => writeln!(text, "  {mark} {candidate}: not possible, {why}"),
+        };
+    }
 }
 
 /// A number of bytes with a unit that keeps it short.

@@ -3,6 +3,7 @@
 use super::dimension::{Dimension, Placement};
 use super::phase::{Phase, Transfer};
 use crate::DType;
+use crate::device::Permutation;
 use crate::layout::{Coordinate, ProcessGrid};
 
 /// Which dimension a phase works along.
@@ -14,6 +15,17 @@ pub enum Axis {
     Cols,
 }
 
+/// How the caller's row-major buffer is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// As the matrix: stage 1 makes it column-major.
+    Plain,
+    /// As the column-major buffer of the transposed matrix, which it is byte for byte where the tile
+    /// divides the shards. The solver's rows are the caller's columns, and its grid is the caller's
+    /// mesh transposed.
+    Transposed,
+}
+
 /// What one rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -23,6 +35,17 @@ pub struct Traffic {
     pub received: u64,
     /// Messages sent.
     pub messages: u64,
+}
+
+impl Traffic {
+    /// The larger of each figure.
+    fn max(self, other: Self) -> Self {
+        Self {
+            sent: self.sent.max(other.sent),
+            received: self.received.max(other.received),
+            messages: self.messages.max(other.messages),
+        }
+    }
 }
 
 impl std::ops::Add for Traffic {
@@ -39,7 +62,8 @@ impl std::ops::Add for Traffic {
 
 /// The stages of one matrix, forward (caller to solver) and reverse.
 ///
-/// 1. Conversion between the caller's row-major buffer and the solver's column-major one.
+/// 1. Conversion between the caller's row-major buffer and the solver's column-major one; none in the
+///    transposed view. The local side of a reading comes with it, or follows it in place.
 /// 2. Compaction: closes the gaps between shards, columns first.
 /// 3. Dealing: whole tiles to their owners, columns first.
 ///
@@ -48,8 +72,10 @@ impl std::ops::Add for Traffic {
 pub struct MatrixPlan {
     dtype: DType,
     grid: ProcessGrid,
+    view: View,
     rows: Dimension,
     cols: Dimension,
+    reorderings: Vec<(Axis, Permutation)>,
     phases: [(Axis, Phase); 4],
     unit_bytes: u64,
 }
@@ -69,17 +95,25 @@ pub struct Piece {
 pub type CollectionRound = (Option<(u64, Piece)>, Option<Piece>);
 
 impl MatrixPlan {
-    /// The plan of a matrix of `rows` × `cols` on `grid`; each dimension must have been made for the
-    /// grid's processes along it.
-    pub fn new(dtype: DType, grid: ProcessGrid, rows: Dimension, cols: Dimension) -> Self {
+    /// The plan of a matrix of `rows` × `cols` on `grid`, the solver's; each dimension must have been
+    /// made for the grid's processes along it. The transposed view needs dimensions that fit
+    /// ([`Dimension::fits`]).
+    pub fn new(dtype: DType, grid: ProcessGrid, view: View, rows: Dimension, cols: Dimension) -> Self {
         assert!(rows.procs() == grid.rows() && cols.procs() == grid.cols(), "dimensions of another grid");
+        let fits = rows.fits() && cols.fits();
+        assert!(view == View::Plain || fits, "a buffer to be padded has no transposed view");
+        let reorderings = [(Axis::Cols, &cols), (Axis::Rows, &rows)]
+            .into_iter()
+            .filter(|_| fits)
+            .filter_map(|(axis, dimension)| Some((axis, dimension.reordering()?)))
+            .collect();
         let phases = [
             (Axis::Cols, Phase::compaction(&cols)),
             (Axis::Rows, Phase::compaction(&rows)),
             (Axis::Cols, Phase::dealing(&cols)),
             (Axis::Rows, Phase::dealing(&rows)),
         ];
-        let mut plan = Self { dtype, grid, rows, cols, phases, unit_bytes: 0 };
+        let mut plan = Self { dtype, grid, view, rows, cols, reorderings, phases, unit_bytes: 0 };
         // Once, because every round of a call asks for it.
         plan.unit_bytes = plan.largest_unit_bytes();
         plan
@@ -90,9 +124,32 @@ impl MatrixPlan {
         self.dtype
     }
 
-    /// The process grid.
+    /// The solver's process grid.
     pub fn grid(&self) -> ProcessGrid {
         self.grid
+    }
+
+    /// How the caller's buffer is taken.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// The caller's mesh, as a grid.
+    pub fn mesh(&self) -> ProcessGrid {
+        match self.view {
+            View::Plain => self.grid,
+            View::Transposed => ProcessGrid::new(self.grid.cols(), self.grid.rows()),
+        }
+    }
+
+    /// Where the device that plays `rank` stands in the caller's mesh.
+    pub fn mesh_coordinate(&self, rank: u64) -> Coordinate {
+        let at = self.grid.coordinate(rank);
+        let (row, col) = (self.rows.mesh_coordinate(at.row), self.cols.mesh_coordinate(at.col));
+        match self.view {
+            View::Plain => Coordinate { row, col },
+            View::Transposed => Coordinate { row: col, col: row },
+        }
     }
 
     /// The rows.
@@ -110,9 +167,18 @@ impl MatrixPlan {
         &self.phases
     }
 
+    /// What has to change place on every device, in slots of one tile, where stage 1 does not apply
+    /// the reading in passing: in place, and in the transposed view. In this order forward.
+    pub fn reorderings(&self) -> &[(Axis, Permutation)] {
+        &self.reorderings
+    }
+
     /// Rows and columns of the caller's buffer on each device.
     pub fn caller_shape(&self) -> [u64; 2] {
-        [self.rows.held(), self.cols.held()]
+        match self.view {
+            View::Plain => [self.rows.held(), self.cols.held()],
+            View::Transposed => [self.cols.held(), self.rows.held()],
+        }
     }
 
     /// Rows and columns of the solver's buffer on each device.
@@ -125,7 +191,8 @@ impl MatrixPlan {
         self.rows.capacity() * self.cols.capacity() * self.dtype.size()
     }
 
-    /// Whether stage 1 can work where the caller's buffer stands: the tile divides both shards.
+    /// Whether stage 1, if there is one, can work where the caller's buffer stands: the tile divides
+    /// both shards.
     pub fn in_place(&self) -> bool {
         self.rows.fits() && self.cols.fits()
     }
@@ -147,7 +214,8 @@ impl MatrixPlan {
         let [rows, cols] = self.solver_shape();
         let slab = self.rows.tile() * cols.max(1);
         let slab = slab.max(self.cols.tile() * rows) * self.dtype.size();
-        let in_place = if self.in_place() && rows != cols && rows > 1 && cols > 1 { 2 * slab } else { 0 };
+        let converts = self.view == View::Plain && self.in_place();
+        let in_place = if converts && rows != cols && rows > 1 && cols > 1 { 2 * slab } else { 0 };
         (2 * self.unit_bytes()).max(in_place)
     }
 
@@ -242,9 +310,12 @@ impl MatrixPlan {
 
     /// What `rank` sends and receives on the way back, collection of a replicated result included.
     pub fn reverse_traffic(&self, rank: u64) -> Traffic {
-        let phases = self.phase_traffic(rank, true);
+        self.phase_traffic(rank, true) + self.collection_traffic(rank)
+    }
+
+    fn collection_traffic(&self, rank: u64) -> Traffic {
         let bytes = |piece: Piece| piece.cols * self.rows.capacity() * self.dtype.size();
-        self.collection(rank).into_iter().fold(phases, |total, (send, receive)| {
+        self.collection(rank).into_iter().fold(Traffic::default(), |total, (send, receive)| {
             total
                 + Traffic {
                     sent: send.map_or(0, |(_, piece)| bytes(piece)),
@@ -254,21 +325,48 @@ impl MatrixPlan {
         })
     }
 
+    /// What the busiest rank sends and receives at most, forward or on the way back; of a replicated
+    /// result rank 0 has most to collect.
+    pub fn busiest(&self, reverse: bool) -> Traffic {
+        // Phases along rows and along columns add up, so the busiest places meet in one rank.
+        let along = |axis: Axis, procs: u64| {
+            let ranks = (0..procs).map(|p| match axis {
+                Axis::Rows => self.grid.rank(Coordinate { row: p, col: 0 }),
+                Axis::Cols => self.grid.rank(Coordinate { row: 0, col: p }),
+            });
+            ranks.map(|rank| self.axis_traffic(axis, rank, reverse)).fold(Traffic::default(), Traffic::max)
+        };
+        let phases = along(Axis::Rows, self.grid.rows()) + along(Axis::Cols, self.grid.cols());
+        phases + if reverse { self.collection_traffic(0) } else { Traffic::default() }
+    }
+
+    /// Rounds of messages, forward or on the way back.
+    pub fn rounds(&self, reverse: bool) -> u64 {
+        let phases: usize = self.phases.iter().map(|(_, phase)| phase.rounds().len()).sum();
+        let collection = if reverse { self.collection(0).len() } else { 0 };
+        (phases + collection) as u64
+    }
+
     fn phase_traffic(&self, rank: u64, reverse: bool) -> Traffic {
+        self.axis_traffic(Axis::Rows, rank, reverse) + self.axis_traffic(Axis::Cols, rank, reverse)
+    }
+
+    fn axis_traffic(&self, axis: Axis, rank: u64, reverse: bool) -> Traffic {
+        let bytes = self.across(axis) * self.dtype.size();
         let mut total = Traffic::default();
-        for (axis, phase) in &self.phases {
-            let bytes = self.across(*axis) * self.dtype.size();
-            let moved = phase.moved(self.position(*axis, rank));
+        if bytes == 0 {
+            return total;
+        }
+        for (_, phase) in self.phases.iter().filter(|(along, _)| *along == axis) {
+            let moved = phase.moved(self.position(axis, rank));
             let (out, into) =
                 if reverse { (moved.received, moved.sent) } else { (moved.sent, moved.received) };
-            if bytes > 0 {
-                total = total
-                    + Traffic {
-                        sent: out.elements * bytes,
-                        received: into.elements * bytes,
-                        messages: out.messages,
-                    };
-            }
+            total = total
+                + Traffic {
+                    sent: out.elements * bytes,
+                    received: into.elements * bytes,
+                    messages: out.messages,
+                };
         }
         total
     }

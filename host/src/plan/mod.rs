@@ -10,16 +10,18 @@ mod explain;
 mod matrix;
 mod phase;
 mod potrs;
+mod price;
 mod request;
 mod tile;
 
 use crate::layout::ProcessGrid;
 use crate::{DType, Result};
-pub use dimension::{Dimension, Placement};
-pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic};
+pub use dimension::{Dimension, Order, Placement, Reading};
+pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, View};
 pub use phase::{Moved, Phase, Round, Transfer, Volume};
-pub use potrs::{PotrsPlan, STATUS_BYTES};
-pub use request::{Placements, PotrsRequest, Request};
+pub use potrs::{Candidate, PotrsPlan, STATUS_BYTES};
+pub use price::Price;
+pub use request::{Layout, Placements, PotrsRequest, Request};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 pub use tile::suggest_tile;
@@ -61,6 +63,8 @@ struct Summary<'a> {
     routine: &'static str,
     tile: u64,
     ranks: u64,
+    layout: String,
+    b: Placements,
     inputs: &'a [OperandSpec],
     outputs: &'a [OperandSpec],
     scratch_bytes: u64,
@@ -68,22 +72,34 @@ struct Summary<'a> {
 }
 
 impl Plan {
-    /// Plans a request.
-    pub fn new(request: &Request) -> Self {
+    /// Plans a request: the cheapest way.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidArgument`] if a layout is asked for that is not possible.
+    pub fn new(request: &Request) -> Result<Self> {
         match request {
-            Request::Potrs(request) => Self::Potrs(PotrsPlan::new(request)),
+            Request::Potrs(request) => PotrsPlan::new(request).map(Self::Potrs),
+        }
+    }
+
+    /// All ways of a request that are possible, each as a plan of its own.
+    pub fn candidates(request: &Request) -> Vec<Self> {
+        match request {
+            Request::Potrs(request) => {
+                PotrsPlan::candidates(request).into_iter().map(Self::Potrs).collect()
+            }
         }
     }
 
     /// Plans a request in JSON.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidArgument`] if the text is no valid request.
+    /// [`crate::ErrorKind::InvalidArgument`] if the text is no valid request, or as for [`Plan::new`].
     pub fn from_json(text: &str) -> Result<Self> {
-        Ok(Self::new(&Request::from_json(text)?))
+        Self::new(&Request::from_json(text)?)
     }
 
-    /// The plan in JSON: tile, operands, scratch, explanation.
+    /// The plan in JSON: tile, layout, where b has to lie, operands, scratch, explanation.
     pub fn reply_json(&self) -> String {
         let Self::Potrs(plan) = self;
         let reply = Reply {
@@ -91,6 +107,8 @@ impl Plan {
                 routine: "potrs",
                 tile: plan.tile(),
                 ranks: self.ranks(),
+                layout: plan.candidate().to_string(),
+                b: plan.b_placements(),
                 inputs: plan.inputs(),
                 outputs: plan.outputs(),
                 scratch_bytes: plan.scratch_bytes(),
@@ -106,10 +124,17 @@ impl Plan {
         plan.grid().size()
     }
 
-    /// The process grid.
+    /// The solver's process grid.
     pub fn grid(&self) -> ProcessGrid {
         let Self::Potrs(plan) = self;
         plan.grid()
+    }
+
+    /// The rank in the solver's grid that the device at each place of the caller's mesh plays; places
+    /// are counted row by row.
+    pub fn roles(&self) -> &[u64] {
+        let Self::Potrs(plan) = self;
+        plan.roles()
     }
 
     /// What each device passes in.

@@ -157,7 +157,8 @@ impl Phase {
     }
 
     /// Stage 3: deals whole tiles out in turn. With Lt tiles in each buffer, tile k goes from slot
-    /// k mod Lt of process k / Lt to slot k / P of process k mod P.
+    /// k mod Lt of process k / Lt to where [`Dimension::place`] says: in the natural order to slot k / P
+    /// of process k mod P.
     ///
     /// The transfers are the edges of a bipartite multigraph of senders and receivers. Each process
     /// has as many tiles to send as to receive; those with fewer than the most get idle edges to
@@ -173,7 +174,7 @@ impl Phase {
             return Self::default();
         }
         let cyclic = dimension.cyclic();
-        let owner = |k: u64| cyclic.place(GlobalTile(k)).0;
+        let owner = |k: u64| dimension.place(GlobalTile(k)).0;
         let tiles = procs * slots;
         let mut travelling: Vec<u64> = (0..tiles).filter(|&k| k / slots != owner(k)).collect();
         let mut degree = vec![0u64; index(procs)];
@@ -226,7 +227,7 @@ impl Phase {
             .map(|held| {
                 let mut sources = vec![0; held.len()];
                 for (slot, &k) in (0..).zip(held) {
-                    sources[index(cyclic.place(GlobalTile(k)).1.0)] = slot;
+                    sources[index(dimension.place(GlobalTile(k)).1.0)] = slot;
                 }
                 Permutation::from_sources(&sources)
             })

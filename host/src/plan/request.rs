@@ -24,6 +24,20 @@ pub struct Placements {
     pub cols: Placement,
 }
 
+/// How the solver's order of rows and columns may come about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Whichever is cheaper.
+    #[default]
+    Auto,
+    /// The caller's order: tiles move to where the solver wants them.
+    Stages,
+    /// An order under which the caller's shards lie where the solver wants them: a permutation of the
+    /// rows and of the columns alike.
+    Reading,
+}
+
 /// A Cholesky solve. A is n × n and sharded along both dimensions of the grid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,7 +48,7 @@ pub struct PotrsRequest {
     pub n: u64,
     /// Columns of B.
     pub nrhs: u64,
-    /// Process rows and process columns.
+    /// Rows and columns of the mesh over which A is sharded.
     pub grid: [u64; 2],
     /// Tile of A, chosen here if not given.
     pub tile: Option<u64>,
@@ -48,6 +62,9 @@ pub struct PotrsRequest {
     /// conversion goes there directly; otherwise it shares A's where the tile allows it.
     #[serde(default)]
     pub keep_a: bool,
+    /// How the solver's order may come about.
+    #[serde(default)]
+    pub layout: Layout,
 }
 
 /// Orders above this would overflow 64-bit byte counts somewhere.
@@ -70,8 +87,8 @@ impl Request {
 }
 
 impl PotrsRequest {
-    /// The process grid.
-    pub fn process_grid(&self) -> ProcessGrid {
+    /// The caller's mesh, as a grid.
+    pub fn mesh(&self) -> ProcessGrid {
         ProcessGrid::new(self.grid[0], self.grid[1])
     }
 

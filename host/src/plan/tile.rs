@@ -7,24 +7,26 @@ const SENSIBLE: std::ops::RangeInclusive<u64> = 256..=2048;
 /// The tile to be near to where there is a choice: on two H200s the best of 256, 512 and 1024 for a
 /// Cholesky solve of order 4096 to 65536.
 const AIM: u64 = 1024;
+/// Tiles that divide nothing are multiples of this, so that columns begin where wide accesses may.
+const ALIGNMENT: u64 = 8;
 
 /// A tile for an n × n matrix sharded over `grid`.
 ///
-/// A tile that divides the shards lets the conversion work in place and stage 2 vanish, so divisors
-/// between 256 and 2048 come first, nearest to 1024 (in ratio). Small matrices take whole shards as
-/// tiles where these are square, so that nothing moves at all.
+/// Where one side of the grid divides the other, what counts are the finer shards: a tile that divides
+/// them lets a reading take the matrix as it stands. Otherwise it should divide the shards of both
+/// sides. Shards too small to be worth cutting are one tile; of larger ones divisors between 256 and
+/// 2048 come first, nearest to 1024 (in ratio). Shards without such a divisor are cut into as many equal
+/// tiles as make about 1024, so that little padding is needed.
 pub fn suggest_tile(n: u64, grid: ProcessGrid) -> u64 {
-    let (rows, cols) = (Contiguous::new(n, grid.rows()).shard(), Contiguous::new(n, grid.cols()).shard());
-    let common = gcd(rows, cols);
+    let (long, short) = (grid.rows().max(grid.cols()), grid.rows().min(grid.cols()));
+    let shard = Contiguous::new(n, long).shard().max(1);
+    let common = if long.is_multiple_of(short) { shard } else { gcd(shard, Contiguous::new(n, short).shard()) };
+    if shard < 2 * SENSIBLE.start() {
+        return if common < 32 { shard } else { common };
+    }
     let ratio = |tile: u64| tile.max(AIM) * 1000 / tile.min(AIM);
     let divisor = SENSIBLE.filter(|tile| common.is_multiple_of(*tile)).min_by_key(|&tile| ratio(tile));
-    divisor.unwrap_or_else(|| {
-        let smaller = rows.min(cols).max(1);
-        match common {
-            32.. if common < *SENSIBLE.start() => common,
-            _ => smaller.min(AIM),
-        }
-    })
+    divisor.unwrap_or_else(|| shard.div_ceil(shard.div_ceil(AIM)).next_multiple_of(ALIGNMENT))
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -43,9 +45,18 @@ mod tests {
     }
 
     #[test]
-    fn small_square_shards_are_one_tile() {
+    fn the_finer_shards_decide_where_a_reading_is_free() {
+        // Shards of 1500 and of 6000 elements.
+        assert_eq!(suggest_tile(12_000, ProcessGrid::new(2, 8)), 750);
+        assert_eq!(suggest_tile(12_000, ProcessGrid::new(8, 1)), 750);
+    }
+
+    #[test]
+    fn small_shards_are_one_tile() {
         assert_eq!(suggest_tile(400, ProcessGrid::new(2, 2)), 200);
         assert_eq!(suggest_tile(100, ProcessGrid::new(1, 1)), 100);
+        assert_eq!(suggest_tile(4088, ProcessGrid::new(1, 8)), 511);
+        assert_eq!(suggest_tile(24, ProcessGrid::new(2, 3)), 8, "nothing smaller is worth the moves it saves");
     }
 
     #[test]
@@ -58,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_without_a_sensible_divisor_grows() {
-        assert_eq!(suggest_tile(2503 * 2, ProcessGrid::new(2, 2)), 1024, "2503 is a prime");
+    fn a_shard_without_a_sensible_divisor_grows_a_little() {
+        assert_eq!(suggest_tile(2503 * 2, ProcessGrid::new(2, 2)), 840, "2503 is a prime: 3 · 840 = 2520");
     }
 }

@@ -4,9 +4,9 @@ use super::redistribute::{Rank, distributed, solver_view};
 use super::{Backend, Operands};
 use crate::Result;
 use crate::communicator::{Ballot, Reduction};
-use crate::device::{Buffer, Scratch, Triangle};
+use crate::device::{Buffer, IndexMap, Scratch};
 use crate::plan::{PotrsPlan, STATUS_BYTES};
-use crate::{DType, solver};
+use crate::DType;
 
 /// Words that decide the status, in the order in which they do: non-finite input, then the `info` of
 /// the factorisation and of the solve.
@@ -32,7 +32,10 @@ impl Status {
 /// Runs the plan on this rank. Collective; every rank returns the same error or none.
 ///
 /// Nothing here waits for the device: what only the device knows (non-finite input, a failed
-/// factorisation) becomes the status word, and NaN in every result.
+/// factorisation) becomes the status word, and NaN in every result. The status is −1 for non-finite
+/// input. A positive one tells where the factorisation stopped: under the stages k is the order of the
+/// first leading minor that is not positive definite; under a reading it is the caller's row, counted
+/// from 1, that came up when the minor of the rows taken so far was not.
 ///
 /// # Errors
 /// Those of [`crate::communicator::Communicator::agree`] before anything was written, and library
@@ -67,20 +70,23 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
 
     rank.forward(plan.a(), a, work)?;
     rank.forward(plan.b(), b, b_work)?;
+    if plan.conjugates() {
+        device.conjugate(dtype, b_work)?;
+    }
 
     device.fill(DType::I32, status.max, [0; 2], None)?;
     let view = solver_view(plan.a(), work);
     let at = plan.grid().coordinate(communicator.rank());
     let (row_map, col_map) = (plan.a().rows().global_map(at.row), plan.a().cols().global_map(at.col));
-    let looked_at = match plan.request().triangle {
-        None => Triangle::Both,
-        Some(solver::Triangle::Lower) => Triangle::Lower,
-        Some(solver::Triangle::Upper) => Triangle::Upper,
-    };
-    device.find_non_finite(&view, row_map, col_map, looked_at, status.word(0))?;
+    if plan.a().rows().is_padded() {
+        let real = [plan.a().rows().original_map(at.row), plan.a().cols().original_map(at.col)];
+        device.set_identity(&view, row_map, col_map, real, None)?;
+    }
+    device.find_non_finite(&view, row_map, col_map, plan.valid_part(), status.word(0))?;
     communicator.all_reduce(Reduction::MaxI32, status.word(0))?;
     // A solver may not end on input that is not finite: give it the identity instead.
-    device.set_identity(&view, row_map, col_map, 0, Some(status.word(0)))?;
+    let nothing = IndexMap::identity(0);
+    device.set_identity(&view, row_map, col_map, [nothing; 2], Some(status.word(0)))?;
 
     solver.cholesky_factor(triangle, &matrix, workspace, status.word(1))?;
     // After a failed factorisation this is harmless arithmetic whose result is overwritten below.
@@ -89,14 +95,18 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     device.copy_lines(DType::I32, status.max, WORDS, status.min, WORDS, WORDS, 1)?;
     communicator.all_reduce(Reduction::MaxI32, status.max)?;
     communicator.all_reduce(Reduction::MinI32, status.min)?;
-    device.combine_status(status.max, status.min, status_out)?;
+    device.combine_status(status.max, status.min, status_out, plan.a().rows().order_map())?;
 
     if let Some(log_det) = log_det {
         // det A = (∏ Lᵢᵢ)², so ln det A is twice the sum of the logarithms of L's diagonal.
-        device.diag_log_sum(&view, row_map, col_map, plan.request().n, status.log_sum)?;
+        // Padding inside a reading has ones there.
+        device.diag_log_sum(&view, row_map, col_map, plan.a().rows().cyclic().extent(), status.log_sum)?;
         communicator.all_reduce(Reduction::SumF64, status.log_sum)?;
         device.scale_to(status.log_sum, 2.0, dtype, log_det)?;
         device.fill(dtype.real(), log_det, dtype.real().nan_bits(), Some(status_out))?;
+    }
+    if plan.conjugates() {
+        device.conjugate(dtype, b_work)?;
     }
     rank.reverse(plan.b(), b_work, x)?;
     device.fill(dtype, x, dtype.nan_bits(), Some(status_out))

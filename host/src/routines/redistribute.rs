@@ -4,7 +4,7 @@ use crate::Result;
 use crate::communicator::{Communicator, Message};
 use crate::device::{Buffer, Device, MatrixView};
 use crate::layout::ProcessGrid;
-use crate::plan::{Axis, MatrixPlan, Transfer};
+use crate::plan::{Axis, MatrixPlan, Transfer, View};
 
 /// One rank with what it works with. `scratch` is shared by all stages of a call.
 #[derive(Clone, Copy)]
@@ -23,17 +23,27 @@ impl Rank<'_> {
     pub fn forward(&self, plan: &MatrixPlan, caller: Buffer, solver: Buffer) -> Result<()> {
         let rank = self.communicator.rank();
         let view = solver_view(plan, solver);
-        if caller.address() == solver.address() && !solver.is_empty() {
-            assert!(plan.in_place(), "the caller's buffer is not the solver's size");
-            self.device.convert_in_place(view.dtype, solver, view.rows, view.cols, self.scratch)?;
-        } else {
-            let at = plan.grid().coordinate(rank);
-            self.device.convert_forward(
-                &caller_view(plan, caller),
-                &view,
-                plan.rows().caller_map(at.row),
-                plan.cols().caller_map(at.col),
-            )?;
+        let in_place = in_place(plan, caller, solver);
+        match plan.view() {
+            View::Plain if in_place => {
+                self.device.convert_in_place(view.dtype, solver, view.rows, view.cols, self.scratch)?;
+            }
+            View::Plain => {
+                let at = plan.grid().coordinate(rank);
+                self.device.convert_forward(
+                    &caller_view(plan, caller),
+                    &view,
+                    plan.rows().caller_map(at.row),
+                    plan.cols().caller_map(at.col),
+                )?;
+            }
+            View::Transposed if in_place => {}
+            View::Transposed => self.copy_whole(plan, caller, solver)?,
+        }
+        if in_place || plan.view() == View::Transposed {
+            for (axis, permutation) in plan.reorderings() {
+                self.permute(plan, *axis, &view, permutation)?;
+            }
         }
         for (axis, phase) in plan.phases() {
             for round in phase.rounds() {
@@ -59,12 +69,29 @@ impl Rank<'_> {
                 self.exchange(plan, *axis, &view, plan.of_rank(*axis, rank, &round))?;
             }
         }
-        if caller.address() == solver.address() && !solver.is_empty() {
-            assert!(plan.in_place(), "the caller's buffer is not the solver's size");
-            return self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch);
+        let in_place = in_place(plan, caller, solver);
+        if in_place || plan.view() == View::Transposed {
+            for (axis, permutation) in plan.reorderings().iter().rev() {
+                self.permute(plan, *axis, &view, &permutation.inverse())?;
+            }
         }
-        self.place(plan, rank, 0, &view, caller)?;
-        self.collect(plan, &view, caller)
+        match plan.view() {
+            View::Plain if in_place => {
+                self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch)
+            }
+            View::Plain => {
+                self.place(plan, rank, 0, &view, caller)?;
+                self.collect(plan, &view, caller)
+            }
+            View::Transposed if in_place => Ok(()),
+            View::Transposed => self.copy_whole(plan, solver, caller),
+        }
+    }
+
+    /// Copies a buffer that is the caller's and the solver's alike.
+    fn copy_whole(&self, plan: &MatrixPlan, from: Buffer, to: Buffer) -> Result<()> {
+        let elements = plan.solver_bytes() / plan.dtype().size();
+        self.device.copy_lines(plan.dtype(), from, elements, to, elements, elements, 1)
     }
 
     /// One round along an axis: sends one transfer, packed if need be, receives and unpacks another.
@@ -192,6 +219,13 @@ impl Rank<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether both are the same memory, which the plan must allow.
+fn in_place(plan: &MatrixPlan, caller: Buffer, solver: Buffer) -> bool {
+    let shared = caller.address() == solver.address() && !solver.is_empty();
+    assert!(!shared || plan.in_place(), "the caller's buffer is not the solver's size");
+    shared
 }
 
 #[derive(Clone, Copy)]

@@ -46,6 +46,9 @@ pub(crate) trait Real: Copy {
 
     /// The nearest value.
     fn from_f64(value: f64) -> Self;
+
+    /// The same value with the other sign.
+    fn negated(self) -> Self;
 }
 
 impl Real for f32 {
@@ -61,6 +64,10 @@ impl Real for f32 {
     fn from_f64(value: f64) -> Self {
         value as f32
     }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        -self
+    }
 }
 
 impl Real for f64 {
@@ -75,5 +82,9 @@ impl Real for f64 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
+    }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        -self
     }
 }

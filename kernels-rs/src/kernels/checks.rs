@@ -51,6 +51,11 @@ pub(crate) unsafe fn combine_status(args: &CombineStatusArgs) {
         }
         word += 1;
     }
+    if status > 0
+        && let Some(row) = args.map.map((status - 1) as u64)
+    {
+        status = (row + 1) as i32;
+    }
     // SAFETY: the result is an i32 by the arguments' contract.
     unsafe { *(args.out as *mut i32) = status };
 }

@@ -91,6 +91,8 @@ kernels! {
     fill_b4(FillArgs) = padding::fill::<u32>;
     fill_b8(FillArgs) = padding::fill::<u64>;
     fill_b16(FillArgs) = padding::fill::<u128>;
+    conjugate_f32(ConjugateArgs) = padding::conjugate::<f32>;
+    conjugate_f64(ConjugateArgs) = padding::conjugate::<f64>;
     find_non_finite_f32(FindNonFiniteArgs) = checks::find_non_finite::<f32>;
     find_non_finite_f64(FindNonFiniteArgs) = checks::find_non_finite::<f64>;
     diag_log_sum_f32(DiagLogSumArgs) = reduce::diag_log_sum::<f32>;

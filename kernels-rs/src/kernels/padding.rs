@@ -1,10 +1,20 @@
-//! Writing constants: the identity into padding, one value into a buffer.
+//! Writing into a matrix or buffer where it stands: the identity into padding, one value, conjugates.
 
-use super::carrier::Carrier;
-use super::work::{acts, for_each_item, for_each_mapped};
-use crate::args::{FillArgs, SetIdentityArgs, ceil_div};
+use super::carrier::{Carrier, Real};
+use super::work::{INVALID, acts, for_each_item, for_each_pair, map_below};
+use crate::args::{ConjugateArgs, FillArgs, IndexMap, SetIdentityArgs, ceil_div};
 use crate::launch::THREADS;
 use cuda_std::thread::thread_idx_x;
+
+/// Set in the index of a row or column that is padding.
+const PADDING: u64 = 1 << 63;
+
+/// What `index` maps to, marked if it is padding.
+#[inline(always)]
+fn map_and_mark(map: &IndexMap, real: &IndexMap, index: u64, count: u64) -> u64 {
+    let global = map_below(map, index, count);
+    if global == INVALID || real.map(index).is_some() { global } else { global | PADDING }
+}
 
 /// See [`SetIdentityArgs`].
 #[inline(always)]
@@ -15,12 +25,17 @@ pub(crate) unsafe fn set_identity<T: Carrier>(args: &SetIdentityArgs) {
     }
     let buf = args.buf as *mut T;
     let one = T::from_words(args.one);
-    for_each_mapped((args.rows, &args.row_map), (args.cols, &args.col_map), |i, j, row, col| {
-        if row >= args.from || col >= args.from {
-            // SAFETY: a local element is inside the matrix.
-            unsafe { *buf.add((i + j * args.ld) as usize) = if row == col { one } else { T::default() } };
-        }
-    });
+    for_each_pair(
+        (args.rows, |i| map_and_mark(&args.row_map, &args.row_real, i, args.rows)),
+        (args.cols, |j| map_and_mark(&args.col_map, &args.col_real, j, args.cols)),
+        |i, j, row, col| {
+            if (row | col) & PADDING != 0 {
+                let diagonal = (row ^ col) & !PADDING == 0;
+                // SAFETY: a local element is inside the matrix.
+                unsafe { *buf.add((i + j * args.ld) as usize) = if diagonal { one } else { T::default() } };
+            }
+        },
+    );
 }
 
 /// See [`FillArgs`].
@@ -37,6 +52,22 @@ pub(crate) unsafe fn fill<T: Carrier>(args: &FillArgs) {
         if index < args.count {
             // SAFETY: inside the buffer.
             unsafe { *buf.add(index as usize) = value };
+        }
+    });
+}
+
+/// See [`ConjugateArgs`].
+#[inline(always)]
+pub(crate) unsafe fn conjugate<R: Real>(args: &ConjugateArgs) {
+    let buf = args.buf as *mut R;
+    for_each_item(ceil_div(args.count, THREADS.into()), |item| {
+        let index = item * u64::from(THREADS) + u64::from(thread_idx_x());
+        if index < args.count {
+            // SAFETY: the imaginary part of a number inside the buffer.
+            unsafe {
+                let imaginary = buf.add((2 * index + 1) as usize);
+                *imaginary = (*imaginary).negated();
+            }
         }
     });
 }

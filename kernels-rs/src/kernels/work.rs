@@ -64,6 +64,21 @@ pub(crate) fn for_each_in_lines(len: u64, lines: u64, copies: u64, mut work: imp
 pub(crate) fn for_each_mapped(
     (rows, row_map): (u64, &IndexMap),
     (cols, col_map): (u64, &IndexMap),
+    work: impl FnMut(u64, u64, u64, u64),
+) {
+    for_each_pair(
+        (rows, |i| map_below(row_map, i, rows)),
+        (cols, |j| map_below(col_map, j, cols)),
+        work,
+    );
+}
+
+/// [`for_each_mapped`] with any functions of a row and of a column, which are `INVALID` from `rows` and
+/// `cols` on; each is called once for its row or column in a strip.
+#[inline(always)]
+pub(crate) fn for_each_pair(
+    (rows, of_row): (u64, impl Fn(u64) -> u64),
+    (cols, of_col): (u64, impl Fn(u64) -> u64),
     mut work: impl FnMut(u64, u64, u64, u64),
 ) {
     let col_of = SharedMem::<u64>::dynamic(0);
@@ -75,10 +90,10 @@ pub(crate) fn for_each_mapped(
         if thread_idx_x() < STRIP_COLS {
             let j = first_col + u64::from(thread_idx_x());
             // SAFETY: each of the first STRIP_COLS threads writes its own element.
-            unsafe { col_of.write(thread_idx_x(), map_below(col_map, j, cols)) };
+            unsafe { col_of.write(thread_idx_x(), of_col(j)) };
         }
         sync_threads();
-        let row = map_below(row_map, i, rows);
+        let row = of_row(i);
         for k in 0..STRIP_COLS {
             // SAFETY: written before the barrier.
             let col = unsafe { col_of.read(k) };

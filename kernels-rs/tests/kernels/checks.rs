@@ -95,8 +95,23 @@ fn the_first_word_that_is_not_zero_decides_the_status() {
             min: min_words.address(),
             out: out.address(),
             count: max.len() as u64,
+            map: IndexMap::identity(u64::MAX),
         };
         run(combine_status(args), Order::Forward);
         assert_eq!(out.values(), [expected], "max {max:?}, min {min:?}");
+    }
+}
+
+#[test]
+fn a_positive_status_becomes_the_callers_row() {
+    // 3 shards of 5 elements in tiles of 2, read in turn: 0 1 5 6 10 11 2 3 7 8 12 13 4 – 9 – 14 –
+    let map = IndexMap { fine: 3, coarse: 1, shard: 5, ..IndexMap::block_cyclic(2, 1, 0, 15) };
+    for (solvers, callers) in [(1, 1), (3, 6), (4, 7), (7, 3), (12, 14), (13, 5), (15, 10), (14, 14), (-4, -4)] {
+        let (mut max, mut min) = (Buffer::new(&[0, solvers.max(0)]), Buffer::new(&[0, solvers.min(0)]));
+        let mut out = Buffer::new(&[123_i32]);
+        let args =
+            CombineStatusArgs { max: max.address(), min: min.address(), out: out.address(), count: 2, map };
+        run(combine_status(args), Order::Forward);
+        assert_eq!(out.values(), [callers], "row {solvers}");
     }
 }

@@ -1,7 +1,7 @@
 use crate::support::*;
-use meshsolve_kernels::args::{FillArgs, SetIdentityArgs};
+use meshsolve_kernels::args::{ConjugateArgs, FillArgs, IndexMap, SetIdentityArgs};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{ElementSize, fill, set_identity};
+use meshsolve_kernels::launch::{ElementSize, RealType, conjugate, fill, set_identity};
 
 /// A guard word: none, one that forbids, or one that allows.
 const GUARDS: [Option<i32>; 4] = [None, Some(0), Some(1), Some(-7)];
@@ -16,7 +16,12 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
     let one = T::encode(77);
     for row_map in maps(rows) {
         for col_map in maps(cols) {
-            for from in [0, rows as u64 / 2, u64::MAX] {
+            for (row_real, col_real) in [
+                (IndexMap::identity(0), IndexMap::identity(0)),
+                (IndexMap::identity(rows as u64 / 2), IndexMap::identity(cols as u64)),
+                (IndexMap { limit: row_map.limit / 2, ..row_map }, IndexMap::block_cyclic(4, 2, 1, cols as u64)),
+                (IndexMap::identity(u64::MAX), IndexMap::identity(u64::MAX)),
+            ] {
                 let ld = rows + 2;
                 let before: Vec<T> = encoded(1, ld * cols);
                 let mut buf = Buffer::new(&before);
@@ -30,14 +35,16 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
                         cols: cols as u64,
                         row_map,
                         col_map,
-                        from,
+                        row_real,
+                        col_real,
                         one: one.words(),
                     };
                     run_on_blocks(set_identity(T::SIZE, args), 2, order);
+                    let (real_rows, real_cols) = (dealt(&row_real, rows), dealt(&col_real, cols));
                     for (i, row) in dealt(&row_map, rows).into_iter().enumerate() {
                         for (j, col) in dealt(&col_map, cols).into_iter().enumerate() {
                             let Some((row, col)) = row.zip(col) else { continue };
-                            if acts && (row as u64 >= from || col as u64 >= from) {
+                            if acts && (real_rows[i].is_none() || real_cols[j].is_none()) {
                                 expected[i + j * ld] = if row == col { one } else { T::zeroed() };
                             }
                         }
@@ -45,7 +52,7 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
                 });
                 assert!(
                     buf.values() == expected,
-                    "{:?}, {order:?}, {rows} × {cols}, from {from}, {row_map:?}, {col_map:?}",
+                    "{:?}, {order:?}, {rows} × {cols}, {row_map:?}, {col_map:?}, {row_real:?}, {col_real:?}",
                     T::SIZE
                 );
             }
@@ -87,4 +94,22 @@ fn a_value_fills_a_buffer() {
         }
     }
     assert!(fill(ElementSize::B4, FillArgs { buf: 0, guard: 0, count: 0, value: [0; 2] }).is_empty());
+}
+
+#[test]
+fn imaginary_parts_change_their_sign() {
+    for order in ORDERS {
+        for count in EXTENTS.into_iter().chain([255, 256, 257, 1500]) {
+            let before: Vec<f64> = (0..2 * count).map(|at| at as f64 - 3.5).collect();
+            let expected: Vec<f64> =
+                before.iter().enumerate().map(|(at, x)| if at % 2 == 0 { *x } else { 0.0 - x }).collect();
+            let (mut double, singles) = (Buffer::new(&before), before.iter().map(|&x| x as f32));
+            let mut single = Buffer::new(&singles.collect::<Vec<_>>());
+            let args = |buf| ConjugateArgs { buf, count: count as u64 };
+            run_on_blocks(conjugate(RealType::F64, args(double.address())), 3, order);
+            run_on_blocks(conjugate(RealType::F32, args(single.address())), 3, order);
+            assert_eq!(double.values(), expected, "{order:?}");
+            assert_eq!(single.values(), expected.iter().map(|&x| x as f32).collect::<Vec<_>>());
+        }
+    }
 }

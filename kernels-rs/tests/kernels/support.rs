@@ -103,20 +103,45 @@ pub fn run_on_blocks<A: Pod>(mut call: Call<A>, blocks: u32, order: Order) {
 /// What each of the first `count` local indices maps to, found by dealing the elements out one by one.
 pub fn dealt(map: &IndexMap, count: usize) -> Vec<Option<usize>> {
     let owned = (0_u64..).filter(|global| global / map.tile % map.procs == map.proc);
+    let reading = (map.fine > 1).then(|| reading(map));
     owned
         .skip(map.first as usize)
         .take(count)
         .map(|global| {
             let moved = if map.capacity == u64::MAX { global } else { (global + map.shift) % map.capacity };
-            (moved < map.limit).then_some(moved as usize)
+            let element = match &reading {
+                Some(order) => order.get(moved as usize).copied().flatten()?,
+                None => moved,
+            };
+            let result = element.checked_sub(map.base)?;
+            (result < map.limit).then_some(result as usize)
         })
         .collect()
 }
 
-/// Some maps for a dimension of `count` local elements: whole, ragged, dealt in tiles, moved, offset.
+/// The elements in the order of a map's reading, `None` for padding: rounds over the shards, a tile of
+/// each. The shards lie on `coarse` processes, which take turns.
+fn reading(map: &IndexMap) -> Vec<Option<u64>> {
+    let each = map.fine / map.coarse;
+    let mut order = Vec::new();
+    for first in (0..map.shard).step_by(map.tile as usize) {
+        for of_process in 0..each {
+            for process in 0..map.coarse {
+                let shard = process * each + of_process;
+                order.extend((first..first + map.tile).map(|within| {
+                    (within < map.shard).then_some(shard * map.shard + within)
+                }));
+            }
+        }
+    }
+    order
+}
+
+/// Some maps for a dimension of `count` local elements: whole, ragged, dealt in tiles, moved, offset, read.
 pub fn maps(count: usize) -> Vec<IndexMap> {
     let n = count as u64;
     let cyclic = IndexMap::block_cyclic(5, 3, 1, 3 * n);
+    let fine = IndexMap { fine: 6, coarse: 2, shard: n.div_ceil(2), ..IndexMap::block_cyclic(5, 6, 4, 3 * n) };
     vec![
         IndexMap::identity(n),
         IndexMap::identity(n - n / 3),
@@ -124,5 +149,7 @@ pub fn maps(count: usize) -> Vec<IndexMap> {
         IndexMap { limit: n + 1, ..cyclic },
         IndexMap { shift: 2 * n + 4, capacity: 3 * n + 15, limit: 3 * n + 1, ..cyclic },
         IndexMap { first: 7, ..IndexMap::identity(n + 4) },
+        fine,
+        IndexMap { procs: 2, proc: 1, shard: n.div_ceil(3), base: n.div_ceil(3) * 3, limit: n, ..fine },
     ]
 }

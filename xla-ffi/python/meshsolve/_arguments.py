@@ -79,6 +79,24 @@ def check_triangle(triangle: Any) -> str | None:
     return triangle
 
 
+def check_layout(layout: Any, check: bool) -> str:
+    """Checks by which layout the solver may work, and settles what ``check`` needs.
+
+    Raises:
+        ValueError: neither "auto" nor "stages" nor "reading", or a reading that is to promise an order.
+    """
+    if layout not in ("auto", "stages", "reading"):
+        raise ValueError(f'layout must be "auto", "stages" or "reading": got {layout!r}')
+    if not check:
+        return layout
+    if layout == "reading":
+        raise ValueError(
+            "check=True tells the order of the leading minor that is not positive definite, which a reading "
+            'does not: got layout="reading"; use layout="auto", or return_status=True instead of check'
+        )
+    return "stages"
+
+
 def _check_array(name: str, array: Any) -> None:
     if not (hasattr(array, "shape") and hasattr(array, "dtype") and hasattr(array, "ndim")):
         raise TypeError(

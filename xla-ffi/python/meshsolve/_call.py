@@ -26,7 +26,7 @@ class Call:
 
     Attributes:
         request: what was asked of the planner, as JSON; it goes with the call as an attribute.
-        layout: where the operands lie.
+        layout: where the operands lie during the call.
         x_spec: partition wanted for ``x``; None leaves it as the solver gives it.
         consume: whether ``a`` is donated, so that the solver works in its memory.
     """
@@ -60,12 +60,14 @@ def _solve(call: Call, a: jax.Array, b: jax.Array) -> tuple[Solution, jax.Array 
     grid, layout = call.layout.grid, call.layout
     n = a.shape[0]
     rows, columns = grid.shape
+    a_share, b_share = (operand.shape for operand in _native.plan(call.request).inputs)
     b_matrix = b if b.ndim == 2 else jnp.expand_dims(b, 1)
     k = b_matrix.shape[1]
 
-    a = _spread(a, (rows, columns), grid, grid.spec)
+    a = _spread(a, a_share, (rows, columns), grid, grid.spec)
     b_matrix = _spread(
         b_matrix,
+        b_share,
         (rows if layout.b_rows else 1, columns if layout.b_columns else 1),
         grid,
         layout.solver_b_spec,
@@ -98,9 +100,13 @@ def _out_specs(call: Call) -> dict[str, PartitionSpec]:
     return specs
 
 
-def _spread(array: jax.Array, parts: tuple[int, int], grid: Grid, spec: PartitionSpec) -> jax.Array:
-    """Puts a matrix in the solver's partition, padded with zeros until every device holds as much."""
-    padding = [(0, -size % count) for size, count in zip(array.shape, parts, strict=True)]
+def _spread(
+    array: jax.Array, share: tuple[int, ...], parts: tuple[int, int], grid: Grid, spec: PartitionSpec
+) -> jax.Array:
+    """Puts a matrix in the solver's partition, padded with zeros until every device holds its share."""
+    padding = [
+        (0, count * each - size) for size, each, count in zip(array.shape, share, parts, strict=True)
+    ]
     if any(after for _, after in padding):
         # An uneven array cannot be partitioned, and padding a partitioned one would move it twice.
         array = jnp.pad(place(array, grid.mesh, REPLICATED), padding)

@@ -16,7 +16,10 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """
 
     def __init__(self, order: int):
-        super().__init__(describe_status(order))
+        super().__init__(
+            f"the leading minor of order {order} is not positive definite, so there is no Cholesky "
+            "factorisation"
+        )
         self.order = order
 
 
@@ -29,6 +32,11 @@ class NonFiniteError(np.linalg.LinAlgError):
 
 def describe_status(status: int) -> str:
     """Says in words what the status of a solve means.
+
+    A positive status k is where the factorisation stopped. With ``layout="stages"``, and with
+    ``check=True``, the leading minor of order k is the first one that is not positive definite. Under a
+    reading, which factors the matrix with its rows and columns reordered, k is a row of the caller's
+    matrix, counted from 1.
 
     Args:
         status: the scalar returned by ``return_status=True`` (an int, or an integer array of one element).
@@ -43,8 +51,9 @@ def describe_status(status: int) -> str:
         return "the matrix has non-finite entries (NaN or Inf); the results are NaN"
     if code > 0:
         return (
-            f"the leading minor of order {code} is not positive definite, so there is no Cholesky "
-            "factorisation; the results are NaN"
+            f"the matrix is not positive definite: the factorisation stopped at row {code}, counted from 1 "
+            f'(with layout="stages" the leading minor of order {code} is the first one that is not positive '
+            "definite); the results are NaN"
         )
     raise ValueError(f"unknown status: got {code}, needed 0, -1 or a positive number")
 

@@ -74,6 +74,10 @@ class Plan:
         routine: name of the routine.
         tile: edge of the square tiles in which the solver sees the matrix.
         ranks: number of devices in one process grid.
+        layout: how the solver's order comes about: ``"stages"`` or ``"reading"``, and ``", transposed"``
+            where the matrix is taken as its transpose.
+        b_rows, b_columns: whether the rows and the columns of the right-hand side have to be shared out as
+            those of the matrix; otherwise every device needs all of them.
         inputs: what each device hands in, in order.
         outputs: what each device gets back, in order, work arrays included.
         scratch_bytes: temporary memory on each device.
@@ -83,6 +87,9 @@ class Plan:
     routine: str
     tile: int
     ranks: int
+    layout: str
+    b_rows: bool
+    b_columns: bool
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     scratch_bytes: int
@@ -155,6 +162,9 @@ def plan(request: str) -> Plan:
         routine=fields["routine"],
         tile=fields["tile"],
         ranks=fields["ranks"],
+        layout=fields["layout"],
+        b_rows=fields["b"]["rows"] == "sharded",
+        b_columns=fields["b"]["cols"] == "sharded",
         inputs=tuple(_operand(entry) for entry in fields["inputs"]),
         outputs=tuple(_operand(entry) for entry in fields["outputs"]),
         scratch_bytes=fields["scratch_bytes"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from . import _gpus, _native, _sharding
-from ._arguments import check_operands, check_tile, check_triangle
+from ._arguments import check_layout, check_operands, check_tile, check_triangle
 from ._call import Call, Solution, solver
 from ._errors import SOLVED, raise_for_status
 from ._sharding import AnyMesh, Layout
@@ -31,6 +31,7 @@ def potrs(
     return_status: bool = False,
     donate: bool = False,
     triangle: str | None = None,
+    layout: str = "auto",
     check: bool = False,
     pad: bool = True,
 ) -> Any:
@@ -39,6 +40,12 @@ def potrs(
     Promise about triangles: with ``triangle=None``, the default, the matrix is Hermitian and **both
     triangles are valid**. ``"lower"`` or ``"upper"`` promises that triangle only; the other one is never
     read and may hold anything.
+
+    The solver wants tiles dealt out to the devices in turn. Either tiles move to where it wants them
+    (``layout="stages"``), or it is told of the rows and columns in an order under which the shards already
+    lie so (``"reading"``): then nothing of ``a`` changes devices. A reading needs both triangles, and a mesh
+    of which one side divides the other, or a tile that divides the shards. The default, ``"auto"``, takes
+    the cheaper way; `plan` shows what each would cost.
 
     Works under jit, vmap (one system after another) and scan; it has no derivative yet.
 
@@ -62,8 +69,13 @@ def potrs(
         donate: let the solver work in the memory of ``a``, which is deleted afterwards. Outside jit only;
             inside, XLA reuses the memory of intermediate values by itself.
         triangle: None, ``"lower"`` or ``"upper"``; see above.
-        check: wait for the result and raise an exception on failure; with ``triangle=None`` also verify
-            by a random projection that ``a`` is Hermitian. Outside jit only.
+        layout: ``"auto"``, ``"stages"`` or ``"reading"``; see above. It decides what a positive status says:
+            under the stages k is the order of the first leading minor that is not positive definite; under
+            a reading it is the row of ``a``, counted from 1, at which the factorisation of the reordered
+            matrix stopped. Only the stages promise the former.
+        check: wait for the result and raise an exception on failure, which tells the order of the leading
+            minor, so that the layout is ``"stages"``; with ``triangle=None`` also verify by a random
+            projection that ``a`` is Hermitian. Outside jit only.
         pad: whether sizes that the grid does not divide are padded, with ``x`` returned replicated along
             the dimensions that JAX cannot share out evenly. False makes such sizes an error.
 
@@ -83,19 +95,20 @@ def potrs(
     dtype = check_operands(a, b)
     tile = check_tile(T_A)
     triangle = check_triangle(triangle)
+    layout = check_layout(layout, check)
     traced = isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer)
     if check and traced:
         raise ValueError(
             "check=True needs values, and there are none while JAX traces (jit, vmap, scan, grad): "
             "use return_status=True and look at the status outside"
         )
-    layout = _sharding.resolve(a, b, mesh, matrix_specs)
+    placed = _sharding.resolve(a, b, mesh, matrix_specs)
     if not pad:
-        _refuse_uneven(a, b, layout)
-    layout = _sharding.with_devices(layout)
-    _sharding.refuse_unserved_devices(layout.grid.mesh, _native.register_handlers())
-    if layout.grid.on_gpus:
-        _gpus.make_ready(layout.grid)
+        _refuse_uneven(a, b, placed)
+    placed = _sharding.with_devices(placed)
+    _sharding.refuse_unserved_devices(placed.grid.mesh, _native.register_handlers())
+    if placed.grid.on_gpus:
+        _gpus.make_ready(placed.grid)
 
     only_x = not (return_logdet or return_status or check)
     if a.shape[0] == 0 or (b.size == 0 and only_x):
@@ -107,10 +120,10 @@ def potrs(
         if not b.size:
             # The matrix is to be factored all the same: done with one right-hand side of zeros.
             rhs = jnp.zeros(a.shape[:1], b.dtype)
-            layout = Layout(layout.grid, b_spec=None, b_rows=False, b_columns=False)
+            placed = Layout(placed.grid, b_spec=None, b_rows=False, b_columns=False)
         # Inside jit only XLA knows whether the matrix lives on; it copies it if so.
         keep_a = not (donate or traced)
-        problem = _Problem(a, rhs, dtype, tile, triangle, return_logdet, layout, keep_a)
+        problem = _Problem(a, rhs, dtype, tile, triangle, return_logdet, placed, keep_a, layout)
         solution = _solve(problem, donate and not traced)
         if not b.size:
             solution = solution._replace(x=_empty_solution(b).x)
@@ -137,20 +150,22 @@ def plan(
     return_logdet: bool = False,
     donate: bool = False,
     triangle: str | None = None,
+    layout: str = "auto",
 ) -> _native.Plan:
     """The plan that `potrs` follows for these arguments, without running it.
 
     Args:
         a, b: arrays, or `jax.ShapeDtypeStruct` with a sharding: only shape, dtype and sharding are read.
-        T_A, mesh, matrix_specs, return_logdet, donate, triangle: as for `potrs`.
+        T_A, mesh, matrix_specs, return_logdet, donate, triangle, layout: as for `potrs`.
 
     Returns:
-        The plan: its tile, its memory per device in bytes, and ``explain()``.
+        The plan: its tile, its layout, its memory per device in bytes, and ``explain()``, which lists all
+        ways that were considered with their costs.
     """
     dtype = check_operands(a, b)
-    layout = _sharding.resolve(a, b, mesh, matrix_specs)
-    triangle = check_triangle(triangle)
-    problem = _Problem(a, b, dtype, check_tile(T_A), triangle, return_logdet, layout, not donate)
+    placed = _sharding.resolve(a, b, mesh, matrix_specs)
+    triangle, layout = check_triangle(triangle), check_layout(layout, check=False)
+    problem = _Problem(a, b, dtype, check_tile(T_A), triangle, return_logdet, placed, not donate, layout)
     return _native.plan(problem.request())
 
 
@@ -164,8 +179,9 @@ class _Problem:
     tile: int | None
     triangle: str | None
     log_det: bool
-    layout: Layout
+    placed: Layout
     keep_a: bool
+    layout: str = "auto"
 
     def request(self) -> str:
         """The question to the planner. Keys in a fixed order: the text is part of cache keys."""
@@ -176,30 +192,33 @@ class _Problem:
                 "dtype": self.dtype,
                 "n": self.a.shape[0],
                 "nrhs": self.b.shape[1] if self.b.ndim == 2 else 1,
-                "grid": list(self.layout.grid.shape),
+                "grid": list(self.placed.grid.shape),
                 "tile": self.tile,
-                "b": {"rows": role[self.layout.b_rows], "cols": role[self.layout.b_columns]},
+                "b": {"rows": role[self.placed.b_rows], "cols": role[self.placed.b_columns]},
                 "triangle": self.triangle,
                 "log_det": self.log_det,
                 "keep_a": self.keep_a,
+                "layout": self.layout,
             }
         )
 
 
 def _solve(problem: _Problem, donate: bool) -> Solution:
-    a, b, layout = problem.a, problem.b, problem.layout
-    mesh = layout.grid.mesh
+    a, b, placed = problem.a, problem.b, problem.placed
+    mesh = placed.grid.mesh
     request = problem.request()
+    plan = _native.plan(request)
     # A NumPy array cannot be given away: JAX may have taken its memory without a copy.
     donate = donate and isinstance(a, jax.Array) and a is not b
-    on_mesh = _sharding.move(a, mesh, layout.grid.spec)
-    takes_over = any(output.name == "work" and output.alias == 0 for output in _native.plan(request).outputs)
-    even = all(a.shape[0] % count == 0 for count in layout.grid.shape)
-    b_spec = layout.b_spec if layout.b_spec is not None else PartitionSpec()
+    on_mesh = _sharding.move(a, mesh, placed.grid.spec)
+    takes_over = any(output.name == "work" and output.alias == 0 for output in plan.outputs)
+    shares = zip(plan.inputs[0].shape, placed.grid.shape, strict=True)
+    even = a.shape == tuple(share * count for share, count in shares)
+    b_spec = placed.b_spec if placed.b_spec is not None else PartitionSpec()
     call = Call(
         request=request,
-        layout=layout,
-        x_spec=_x_spec(b, layout),
+        layout=replace(placed, b_rows=plan.b_rows, b_columns=plan.b_columns),
+        x_spec=_x_spec(b, placed),
         consume=donate and takes_over and even,
     )
     solution = solver(call)(on_mesh, _sharding.move(b, mesh, b_spec))
@@ -207,15 +226,15 @@ def _solve(problem: _Problem, donate: bool) -> Solution:
         # Consumed means the same for the caller, whether or not the memory could be taken over.
         a.delete()
     elsewhere = getattr(b, "sharding", None)
-    if isinstance(elsewhere, NamedSharding) and layout.b_spec is None and not isinstance(b, jax.core.Tracer):
+    if isinstance(elsewhere, NamedSharding) and placed.b_spec is None and not isinstance(b, jax.core.Tracer):
         solution = solution._replace(x=jax.device_put(solution.x, elsewhere))
     return solution
 
 
-def _x_spec(b: Any, layout: Layout) -> PartitionSpec | None:
-    if layout.b_spec is None:
+def _x_spec(b: Any, placed: Layout) -> PartitionSpec | None:
+    if placed.b_spec is None:
         return None
-    return _sharding.divisible(layout.b_spec, b.shape, layout.grid.mesh)
+    return _sharding.divisible(placed.b_spec, b.shape, placed.grid.mesh)
 
 
 def _empty_solution(b: Any) -> Solution:
@@ -223,11 +242,11 @@ def _empty_solution(b: Any) -> Solution:
     return Solution(jnp.zeros_like(b), jnp.zeros((), real), jnp.zeros((), jnp.int32))
 
 
-def _refuse_uneven(a: Any, b: Any, layout: Layout) -> None:
+def _refuse_uneven(a: Any, b: Any, placed: Layout) -> None:
     n = a.shape[0]
-    rows, columns = layout.grid.shape
+    rows, columns = placed.grid.shape
     k = b.shape[1] if b.ndim == 2 else 1
-    if n % rows or n % columns or (layout.b_columns and k % columns):
+    if n % rows or n % columns or (placed.b_columns and k % columns):
         raise ValueError(
             f"the {rows} x {columns} grid does not divide the sizes: got n = {n} with {k} right-hand sides, "
             "needed multiples of the grid. Use pad=True to have them padded"

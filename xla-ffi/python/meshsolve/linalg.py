@@ -22,6 +22,7 @@ def solve(
     mesh: AnyMesh | None = None,
     matrix_specs: MatrixSpecs = None,
     donate: bool = False,
+    layout: str = "auto",
     check: bool = False,
     pad: bool = True,
 ) -> Any:
@@ -36,7 +37,7 @@ def solve(
         assume_a: what is known of ``a``: ``"pos"`` (Hermitian positive definite), the only kind so far. To be
             said in every call: a later default for general matrices then changes no program in silence.
         tile: edge of the solver's tiles; None lets the plan choose.
-        triangle, mesh, matrix_specs, donate, check, pad: as for `meshsolve.potrs`.
+        triangle, mesh, matrix_specs, donate, layout, check, pad: as for `meshsolve.potrs`.
 
     Returns:
         ``x`` with the shape and the sharding of ``b``; NaN on every device if ``a`` is not positive definite.
@@ -57,6 +58,7 @@ def solve(
         matrix_specs,
         triangle=triangle,
         donate=donate,
+        layout=layout,
         check=check,
         pad=pad,
     )

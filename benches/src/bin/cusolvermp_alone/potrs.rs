@@ -161,7 +161,7 @@ impl Bench<'_> {
     /// This rank's shard of A, row-major.
     fn matrix(&self, plan: &MatrixPlan) -> Result<DeviceBuffer<u8>, Failure> {
         let [rows, cols] = plan.caller_shape();
-        let at = plan.grid().coordinate(self.communicator.rank());
+        let at = plan.mesh_coordinate(self.communicator.rank());
         let (first_row, first_col) = (at.row * rows, at.col * cols);
         // An element depends on j − i alone, so that every row is a window of one sequence. What lies
         // past the end of the matrix is never read.
