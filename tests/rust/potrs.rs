@@ -183,7 +183,10 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
                     let value = ty.value(outputs[2].element(spec.dtype, (i * width + j) as u64));
                     let bits = |z: Complex| z.map(f64::to_bits);
                     // A column of zeros and one of NaN aside, what was there is the untouched NaN.
-                    assert!(place[0].is_nan() || bits(*place) == bits(value), "places of the mesh differ in x");
+                    assert!(
+                        place[0].is_nan() || bits(*place) == bits(value),
+                        "places of the mesh differ in x"
+                    );
                     *place = value;
                 }
             }
@@ -317,7 +320,9 @@ fn solves_on_all_grids_and_types() {
 
 #[test]
 fn every_placement_and_width_by_every_candidate() {
-    for (grid, n, tile) in [([2, 2], 16, 4), ([2, 4], 32, 4), ([4, 1], 24, 3), ([2, 3], 24, 4), ([1, 3], 17, 4)] {
+    for (grid, n, tile) in
+        [([2, 2], 16, 4), ([2, 4], 32, 4), ([4, 1], 24, 3), ([2, 3], 24, 4), ([1, 3], 17, 4)]
+    {
         for b in [REPLICATED, ROWS_SHARDED, BOTH_SHARDED] {
             for k in [0, 1, 3, 9] {
                 for ty in [Type::F64, Type::C64] {
@@ -436,7 +441,8 @@ fn failures_are_statuses_and_nan_on_every_rank() {
 fn stages_tell_the_leading_minor_and_readings_a_row() {
     // The leading minor of order 2 is negative, by elements outside the diagonal.
     let n = 8;
-    let mut a: Dense = (0..n).map(|i| (0..n).map(|j| [if i == j { 2.0 } else { 0.0 }, 0.0]).collect()).collect();
+    let mut a: Dense =
+        (0..n).map(|i| (0..n).map(|j| [if i == j { 2.0 } else { 0.0 }, 0.0]).collect()).collect();
     (a[0][1], a[1][0]) = ([3.0, 0.0], [3.0, 0.0]);
     let b = vec![vec![[1.0, 0.0]]; n];
     // In tiles of 1 over 2 × 2 a reading takes the rows in the order 0, 4, 1, 5, …

@@ -238,9 +238,10 @@ fn solvers_order(square: &Square, layout: Layout) -> Vec<Option<u64>> {
     let mut order = Vec::new();
     for first in (0..shard).step_by(tile as usize) {
         for turn in &turns {
-            order.extend((first..first + tile).map(|within| {
-                Some(turn * shard + within).filter(|&g| within < shard && g < n)
-            }));
+            order.extend(
+                (first..first + tile)
+                    .map(|within| Some(turn * shard + within).filter(|&g| within < shard && g < n)),
+            );
         }
     }
     order
@@ -297,13 +298,21 @@ fn check_candidates(square: Square) -> usize {
                 let device = CpuDevice::new();
                 let scratch = Scratch::new(&device, a.scratch_bytes())?;
                 let rank = Rank { device: &device, communicator, scratch: scratch.buffer() };
-                if reverse { rank.reverse(a, from[r], to[r])? } else { rank.forward(a, from[r], to[r])? }
+                if reverse {
+                    rank.reverse(a, from[r], to[r])?
+                } else {
+                    rank.forward(a, from[r], to[r])?
+                }
                 let planned = if reverse { a.reverse_traffic(r as u64) } else { a.forward_traffic(r as u64) };
                 assert_eq!(communicator.traffic(), planned, "{square:?} {}", potrs.candidate());
                 let busiest = a.busiest(reverse);
                 assert!(planned.sent <= busiest.sent && planned.received <= busiest.received);
                 if layout == Layout::Reading && fine.is_multiple_of(coarse) {
-                    assert_eq!((planned.sent, planned.received), (0, 0), "{square:?}: a reading moves nothing");
+                    assert_eq!(
+                        (planned.sent, planned.received),
+                        (0, 0),
+                        "{square:?}: a reading moves nothing"
+                    );
                 }
                 Ok(())
             })

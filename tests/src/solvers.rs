@@ -129,15 +129,14 @@ impl Part {
     fn elements(&self, rank: &Rank<'_>) -> Vec<(usize, usize, Complex)> {
         let size = self.deal.dtype.size() as usize;
         let now = rank.memory.download(self.buffer);
-        let elements = self.places.iter().zip(now.chunks(size).zip(self.before.chunks(size)));
-        let value = |(place, (now, before)): (&Option<(usize, usize)>, (&[u8], &[u8]))| match place {
-            Some((i, j)) => Some((*i, *j, decode(self.deal.dtype, now))),
-            None => {
-                assert_eq!(now, before, "a spare row was written");
-                None
+        let mut elements = Vec::new();
+        for (place, (now, before)) in self.places.iter().zip(now.chunks(size).zip(self.before.chunks(size))) {
+            match *place {
+                Some((i, j)) => elements.push((i, j, decode(self.deal.dtype, now))),
+                None => assert_eq!(now, before, "a spare row was written"),
             }
-        };
-        elements.filter_map(value).collect()
+        }
+        elements
     }
 
     fn assert_untouched(&self, rank: &Rank<'_>) {

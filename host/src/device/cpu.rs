@@ -471,7 +471,8 @@ unsafe fn combine_status(args: &CombineStatusArgs) {
             break;
         }
     }
-    if let Some(row) = u64::try_from(status).ok().filter(|&row| row > 0).and_then(|row| args.map.map(row - 1)) {
+    if let Some(row) = u64::try_from(status).ok().filter(|&row| row > 0).and_then(|row| args.map.map(row - 1))
+    {
         status = i32::try_from(row + 1).expect("a row of a matrix");
     }
     // SAFETY: the result is one word.

@@ -219,11 +219,7 @@ impl Dimension {
     /// Elements of the caller's shard of `proc` that belong to a lower process once the gaps between
     /// shards are closed (stage 2): shard starts move from proc·held to proc·capacity.
     pub fn leaving(&self, proc: u64) -> u64 {
-        if self.moves() {
-            (proc * (self.capacity - self.held())).min(self.shards().count(proc))
-        } else {
-            0
-        }
+        if self.moves() { (proc * (self.capacity - self.held())).min(self.shards().count(proc)) } else { 0 }
     }
 
     /// The process that owns a tile, counted in the caller's order, after stage 3, and its place there.

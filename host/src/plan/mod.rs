@@ -85,9 +85,7 @@ impl Plan {
     /// All ways of a request that are possible, each as a plan of its own.
     pub fn candidates(request: &Request) -> Vec<Self> {
         match request {
-            Request::Potrs(request) => {
-                PotrsPlan::candidates(request).into_iter().map(Self::Potrs).collect()
-            }
+            Request::Potrs(request) => PotrsPlan::candidates(request).into_iter().map(Self::Potrs).collect(),
         }
     }
 

@@ -98,9 +98,8 @@ impl PotrsPlan {
             View::Transposed => ProcessGrid::new(mesh.cols(), mesh.rows()),
         };
         let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
-        let [rows, cols] = orders(request, candidate.layout, tile, grid)?.map(|(procs, order)| {
-            Dimension::ordered(request.n, tile, procs, Placement::Sharded, order)
-        });
+        let [rows, cols] = orders(request, candidate.layout, tile, grid)?
+            .map(|(procs, order)| Dimension::ordered(request.n, tile, procs, Placement::Sharded, order));
         if candidate.view == View::Transposed && !(rows.fits() && cols.fits()) {
             return Err("the tile does not divide the shards");
         }

@@ -20,7 +20,8 @@ const ALIGNMENT: u64 = 8;
 pub fn suggest_tile(n: u64, grid: ProcessGrid) -> u64 {
     let (long, short) = (grid.rows().max(grid.cols()), grid.rows().min(grid.cols()));
     let shard = Contiguous::new(n, long).shard().max(1);
-    let common = if long.is_multiple_of(short) { shard } else { gcd(shard, Contiguous::new(n, short).shard()) };
+    let common =
+        if long.is_multiple_of(short) { shard } else { gcd(shard, Contiguous::new(n, short).shard()) };
     if shard < 2 * SENSIBLE.start() {
         return if common < 32 { shard } else { common };
     }
@@ -56,7 +57,11 @@ mod tests {
         assert_eq!(suggest_tile(400, ProcessGrid::new(2, 2)), 200);
         assert_eq!(suggest_tile(100, ProcessGrid::new(1, 1)), 100);
         assert_eq!(suggest_tile(4088, ProcessGrid::new(1, 8)), 511);
-        assert_eq!(suggest_tile(24, ProcessGrid::new(2, 3)), 8, "nothing smaller is worth the moves it saves");
+        assert_eq!(
+            suggest_tile(24, ProcessGrid::new(2, 3)),
+            8,
+            "nothing smaller is worth the moves it saves"
+        );
     }
 
     #[test]

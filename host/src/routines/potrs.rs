@@ -2,11 +2,11 @@
 
 use super::redistribute::{Rank, distributed, solver_view};
 use super::{Backend, Operands};
+use crate::DType;
 use crate::Result;
 use crate::communicator::{Ballot, Reduction};
 use crate::device::{Buffer, IndexMap, Scratch};
 use crate::plan::{PotrsPlan, STATUS_BYTES};
-use crate::DType;
 
 /// Words that decide the status, in the order in which they do: non-finite input, then the `info` of
 /// the factorisation and of the solve.

@@ -66,11 +66,7 @@ pub(crate) fn for_each_mapped(
     (cols, col_map): (u64, &IndexMap),
     work: impl FnMut(u64, u64, u64, u64),
 ) {
-    for_each_pair(
-        (rows, |i| map_below(row_map, i, rows)),
-        (cols, |j| map_below(col_map, j, cols)),
-        work,
-    );
+    for_each_pair((rows, |i| map_below(row_map, i, rows)), (cols, |j| map_below(col_map, j, cols)), work);
 }
 
 /// [`for_each_mapped`] with any functions of a row and of a column, which are `INVALID` from `rows` and

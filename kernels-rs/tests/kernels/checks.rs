@@ -106,7 +106,9 @@ fn the_first_word_that_is_not_zero_decides_the_status() {
 fn a_positive_status_becomes_the_callers_row() {
     // 3 shards of 5 elements in tiles of 2, read in turn: 0 1 5 6 10 11 2 3 7 8 12 13 4 – 9 – 14 –
     let map = IndexMap { fine: 3, coarse: 1, shard: 5, ..IndexMap::block_cyclic(2, 1, 0, 15) };
-    for (solvers, callers) in [(1, 1), (3, 6), (4, 7), (7, 3), (12, 14), (13, 5), (15, 10), (14, 14), (-4, -4)] {
+    for (solvers, callers) in
+        [(1, 1), (3, 6), (4, 7), (7, 3), (12, 14), (13, 5), (15, 10), (14, 14), (-4, -4)]
+    {
         let (mut max, mut min) = (Buffer::new(&[0, solvers.max(0)]), Buffer::new(&[0, solvers.min(0)]));
         let mut out = Buffer::new(&[123_i32]);
         let args =

@@ -19,7 +19,10 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
             for (row_real, col_real) in [
                 (IndexMap::identity(0), IndexMap::identity(0)),
                 (IndexMap::identity(rows as u64 / 2), IndexMap::identity(cols as u64)),
-                (IndexMap { limit: row_map.limit / 2, ..row_map }, IndexMap::block_cyclic(4, 2, 1, cols as u64)),
+                (
+                    IndexMap { limit: row_map.limit / 2, ..row_map },
+                    IndexMap::block_cyclic(4, 2, 1, cols as u64),
+                ),
                 (IndexMap::identity(u64::MAX), IndexMap::identity(u64::MAX)),
             ] {
                 let ld = rows + 2;

@@ -128,9 +128,10 @@ fn reading(map: &IndexMap) -> Vec<Option<u64>> {
         for of_process in 0..each {
             for process in 0..map.coarse {
                 let shard = process * each + of_process;
-                order.extend((first..first + map.tile).map(|within| {
-                    (within < map.shard).then_some(shard * map.shard + within)
-                }));
+                order.extend(
+                    (first..first + map.tile)
+                        .map(|within| (within < map.shard).then_some(shard * map.shard + within)),
+                );
             }
         }
     }
@@ -141,7 +142,8 @@ fn reading(map: &IndexMap) -> Vec<Option<u64>> {
 pub fn maps(count: usize) -> Vec<IndexMap> {
     let n = count as u64;
     let cyclic = IndexMap::block_cyclic(5, 3, 1, 3 * n);
-    let fine = IndexMap { fine: 6, coarse: 2, shard: n.div_ceil(2), ..IndexMap::block_cyclic(5, 6, 4, 3 * n) };
+    let fine =
+        IndexMap { fine: 6, coarse: 2, shard: n.div_ceil(2), ..IndexMap::block_cyclic(5, 6, 4, 3 * n) };
     vec![
         IndexMap::identity(n),
         IndexMap::identity(n - n / 3),
