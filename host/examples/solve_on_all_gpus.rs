@@ -112,7 +112,8 @@ fn solve_on_one(rank: u64, ranks: u64, plan: &Plan, system: &System) -> Result<(
     phases.end("context and stream");
 
     let parent = Parent::own("all GPUs", rank, ranks, Members::ThisProcess, &device)?;
-    let group = NcclGroup::split(&parent, &device, 0, rank, &[])?;
+    // Which rank of the solver's grid a device plays is up to the plan.
+    let group = NcclGroup::split(&parent, &device, 0, plan.roles()[usize::try_from(rank)?], &[])?;
     // SAFETY: the group was split on this device, which outlives the communicator.
     let communicator = unsafe { NcclCommunicator::new(group, &device) };
     phases.end("communicator");
@@ -200,11 +201,12 @@ impl System {
     }
 
     /// What rank `rank` of a 1 × P grid passes in: all rows and its share of the columns, row-major;
-    /// zero where the last shard reaches past the matrix.
+    /// zero where the shard reaches past the matrix.
     fn shard(&self, spec: &OperandSpec, rank: u64) -> Vec<f64> {
         let (width, first) = (spec.shape[1], rank * spec.shape[1]);
+        let inside = |i: u64, j: u64| i < self.n && j < self.n;
         let element =
-            |i: u64, j: u64| if j < self.n { self.by_distance[i.abs_diff(j) as usize] } else { 0.0 };
+            |i: u64, j: u64| if inside(i, j) { self.by_distance[i.abs_diff(j) as usize] } else { 0.0 };
         (0..spec.shape[0]).flat_map(|i| (first..first + width).map(move |j| element(i, j))).collect()
     }
 

@@ -8,7 +8,6 @@ use meshsolve::communicator::nccl::{self, NcclCommunicator};
 use meshsolve::communicator::{Ballot, Communicator, Message, Reduction};
 use meshsolve::device::Buffer;
 use meshsolve::device::cuda::{CudaDevice, StreamMemory};
-use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{OperandSpec, Plan};
 use meshsolve::routines::{Backend, Operands, run};
 use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
@@ -215,12 +214,14 @@ fn solve(
     let plan = Plan::from_json(&request).unwrap();
     let broken = n / 2;
     let element = |i: u64, j: u64| match i == j {
+        _ if i.max(j) >= n => 0.0,
         true if !definite && i == broken => -1.0,
         true => 2.0,
         false => (-(i.abs_diff(j) as f64) / 10.0).exp(),
     };
     let x = |i: u64, k: u64| (i as f64 * 0.7 + k as f64).sin();
-    let (shard_rows, shard_cols) = (n.div_ceil(grid[0]), n.div_ceil(grid[1]));
+    let [shard_rows, shard_cols] = plan.inputs()[0].shape[..] else { panic!("a matrix") };
+    // On grids of one row or column every device plays the rank of its place.
     let (row, col) = (ranks.rank() / grid[1], ranks.rank() % grid[1]);
     let a: Vec<f64> = (0..shard_rows * shard_cols)
         .map(|at| element(row * shard_rows + at / shard_cols, col * shard_cols + at % shard_cols))
@@ -249,7 +250,7 @@ fn solve(
         None => input_windows[spec.alias.unwrap()],
     });
     let operands = Operands { inputs: input_windows.clone(), outputs: output_windows.collect() };
-    let solver = CusolverMpSolver::new(ranks, device, ProcessGrid::new(grid[0], grid[1])).unwrap();
+    let solver = CusolverMpSolver::new(ranks, device, plan.grid()).unwrap();
     let backend = Backend { device, communicator: ranks, solver: &solver };
     let start = std::time::Instant::now();
     run(&plan, &backend, Ok(operands)).unwrap();

@@ -94,6 +94,11 @@ fn check(case: Case) {
         .unwrap();
     };
 
+    for reverse in [false, true] {
+        let of = |rank| if reverse { plan.reverse_traffic(rank) } else { plan.forward_traffic(rank) };
+        let sent: u64 = (0..grid.size()).map(|rank| of(rank).sent).sum();
+        assert_eq!(plan.sent_in_all(reverse), sent, "{case:?}");
+    }
     on_device(&|r, rank| rank.forward(&plan, given_buffers[r], solver_buffers[r]), false);
     check_solver(&case, &plan, &solver);
     on_device(&|r, rank| rank.reverse(&plan, solver_buffers[r], back_buffers[r]), true);

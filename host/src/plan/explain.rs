@@ -1,14 +1,18 @@
 //! Plans in words.
 
 use super::OperandSpec;
-use super::matrix::{MatrixPlan, Traffic, View};
+use super::matrix::{MatrixPlan, View};
 use super::potrs::{Candidate, Verdict};
 use std::fmt::Write as _;
 
-fn total(plan: &MatrixPlan, of: impl Fn(u64) -> Traffic) -> (Traffic, u64) {
-    let each: Vec<Traffic> = (0..plan.grid().size()).map(of).collect();
-    let busiest = each.iter().map(|t| t.sent.max(t.received)).max().unwrap_or(0);
-    (each.into_iter().fold(Traffic::default(), |a, b| a + b), busiest)
+/// Bytes over the links in all, and at the busiest device in its busier direction.
+fn traffic(plan: &MatrixPlan, reverse: bool) -> String {
+    let busiest = plan.busiest(reverse);
+    format!(
+        "{} over the links in all, {} at the busiest device",
+        bytes(plan.sent_in_all(reverse)),
+        bytes(busiest.sent.max(busiest.received))
+    )
 }
 
 fn rounds(plan: &MatrixPlan, phases: std::ops::Range<usize>) -> usize {
@@ -25,28 +29,24 @@ pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan, in_place
         (View::Transposed, true) => "as it stands, the transpose",
         (View::Transposed, false) => "a copy as it stands, the transpose",
     };
-    let (all, busiest) = total(plan, |rank| plan.forward_traffic(rank));
     let _ = writeln!(
         text,
         "  {name}: {rows} × {cols} on each device → {solver_rows} × {solver_cols} column-major ({how}); \
-         stage 2 in {} rounds, stage 3 in {}; {} over the links in all, {} at the busiest device",
+         stage 2 in {} rounds, stage 3 in {}; {}",
         rounds(plan, 0..2),
         rounds(plan, 2..4),
-        bytes(all.sent),
-        bytes(busiest)
+        traffic(plan, false)
     );
 }
 
 /// Stages of a result on its way back.
 pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
-    let (all, busiest) = total(plan, |rank| plan.reverse_traffic(rank));
-    let collected = (0..plan.grid().size()).map(|rank| plan.collection(rank).len()).max().unwrap_or(0);
     let _ = writeln!(
         text,
-        "  {name}: back in {} rounds, collected in {collected}; {} over the links in all, {} at the busiest device",
+        "  {name}: back in {} rounds, collected in {}; {}",
         rounds(plan, 0..4),
-        bytes(all.sent),
-        bytes(busiest)
+        plan.collection(0).len(),
+        traffic(plan, true)
     );
 }
 

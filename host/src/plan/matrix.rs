@@ -313,8 +313,12 @@ impl MatrixPlan {
         self.phase_traffic(rank, true) + self.collection_traffic(rank)
     }
 
+    fn piece_bytes(&self, piece: Piece) -> u64 {
+        piece.cols * self.rows.capacity() * self.dtype.size()
+    }
+
     fn collection_traffic(&self, rank: u64) -> Traffic {
-        let bytes = |piece: Piece| piece.cols * self.rows.capacity() * self.dtype.size();
+        let bytes = |piece: Piece| self.piece_bytes(piece);
         self.collection(rank).into_iter().fold(Traffic::default(), |total, (send, receive)| {
             total
                 + Traffic {
@@ -338,6 +342,20 @@ impl MatrixPlan {
         };
         let phases = along(Axis::Rows, self.grid.rows()) + along(Axis::Cols, self.grid.cols());
         phases + if reverse { self.collection_traffic(0) } else { Traffic::default() }
+    }
+
+    /// Bytes that all ranks together send, forward or on the way back.
+    pub fn sent_in_all(&self, reverse: bool) -> u64 {
+        let (rows, cols) = (self.grid.rows(), self.grid.cols());
+        let along = |axis: Axis, procs: u64, step: u64| -> u64 {
+            (0..procs).map(|p| self.axis_traffic(axis, p * step, reverse).sent).sum()
+        };
+        let phases = cols * along(Axis::Rows, rows, cols) + rows * along(Axis::Cols, cols, 1);
+        let own =
+            |rank: u64| -> u64 { self.pieces(rank).into_iter().map(|piece| self.piece_bytes(piece)).sum() };
+        let others = self.peers(0).len() as u64 - 1;
+        let collected = if reverse { others * (0..self.grid.size()).map(own).sum::<u64>() } else { 0 };
+        phases + collected
     }
 
     /// Rounds of messages, forward or on the way back.

@@ -65,26 +65,29 @@ impl PotrsPlan {
     /// # Errors
     /// [`crate::ErrorKind::InvalidArgument`] if a reading is asked for and there is none.
     pub fn new(request: &PotrsRequest) -> Result<Self> {
-        let built = Candidate::ALL.map(|candidate| (candidate, Self::of(request, candidate)));
-        let considered: Vec<Verdict> = (built.iter())
-            .map(|(candidate, plan)| (*candidate, plan.as_ref().map(|plan| plan.price).map_err(|&why| why)))
-            .collect();
+        let (plans, considered) = Self::consider(request);
         // Of equal minima the first is taken.
-        let cheapest = built.into_iter().filter_map(|(_, plan)| plan.ok()).min_by(|one, other| {
-            let cost = |plan: &Self| plan.price.seconds;
-            let moved = |plan: &Self| plan.price.link_bytes;
-            cost(one).total_cmp(&cost(other)).then(moved(one).cmp(&moved(other)))
+        let cheapest = plans.into_iter().min_by(|Self { price: one, .. }, Self { price: other, .. }| {
+            one.seconds.total_cmp(&other.seconds).then(one.link_bytes.cmp(&other.link_bytes))
         });
-        match cheapest {
-            Some(plan) => Ok(Self { considered, ..plan }),
-            None => Err(no_reading(request, &considered)),
-        }
+        cheapest.ok_or_else(|| no_reading(request, &considered))
     }
 
     /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
     /// same answer.
     pub fn candidates(request: &PotrsRequest) -> Vec<Self> {
-        Candidate::ALL.into_iter().filter_map(|candidate| Self::of(request, candidate).ok()).collect()
+        Self::consider(request).0
+    }
+
+    /// The plans of all candidates that are possible, and a word on each of the candidates.
+    fn consider(request: &PotrsRequest) -> (Vec<Self>, Vec<Verdict>) {
+        let tried = Candidate::ALL.map(|candidate| (candidate, Self::of(request, candidate)));
+        let considered: Vec<Verdict> = (tried.iter())
+            .map(|(candidate, plan)| (*candidate, plan.as_ref().map(|plan| plan.price).map_err(|&why| why)))
+            .collect();
+        let plans = tried.into_iter().filter_map(|(_, plan)| plan.ok());
+        let plans = plans.map(|plan| Self { considered: considered.clone(), ..plan }).collect();
+        (plans, considered)
     }
 
     /// The plan of one candidate, or why it is none.
@@ -267,7 +270,7 @@ fn orders(
     let divides = long.is_multiple_of(short);
     let reading = Reading::new(request.n, long, if divides { short } else { 1 });
     let whole = |count: u64| request.n.is_multiple_of(count * tile);
-    if !divides && !(whole(long) && whole(short)) {
+    if !(divides || whole(long) && whole(short)) {
         return Err("neither side of the grid divides the other, and the tile does not divide the shards");
     }
     if request.triangle.is_some() && !reading.keeps_order(tile) {

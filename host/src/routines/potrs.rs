@@ -69,6 +69,7 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let rank = Rank { device, communicator, scratch: moving };
 
     rank.forward(plan.a(), a, work)?;
+    rank.complete(plan.a(), work)?;
     rank.forward(plan.b(), b, b_work)?;
     if plan.conjugates() {
         device.conjugate(dtype, b_work)?;
@@ -78,10 +79,6 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let view = solver_view(plan.a(), work);
     let at = plan.grid().coordinate(communicator.rank());
     let (row_map, col_map) = (plan.a().rows().global_map(at.row), plan.a().cols().global_map(at.col));
-    if plan.a().rows().is_padded() {
-        let real = [plan.a().rows().original_map(at.row), plan.a().cols().original_map(at.col)];
-        device.set_identity(&view, row_map, col_map, real, None)?;
-    }
     device.find_non_finite(&view, row_map, col_map, plan.valid_part(), status.word(0))?;
     communicator.all_reduce(Reduction::MaxI32, status.word(0))?;
     // A solver may not end on input that is not finite: give it the identity instead.

@@ -56,6 +56,19 @@ impl Rank<'_> {
         Ok(())
     }
 
+    /// Completes a square matrix that was brought to the solver: the identity goes into the padding that
+    /// a reading leaves inside, so that what is solved is the caller's system beside a trivial one.
+    pub fn complete(&self, plan: &MatrixPlan, solver: Buffer) -> Result<()> {
+        let (rows, cols) = (plan.rows(), plan.cols());
+        if !rows.is_padded() {
+            return Ok(());
+        }
+        let at = plan.grid().coordinate(self.communicator.rank());
+        let real = [rows.original_map(at.row), cols.original_map(at.col)];
+        let view = solver_view(plan, solver);
+        self.device.set_identity(&view, rows.global_map(at.row), cols.global_map(at.col), real, None)
+    }
+
     /// The stages backwards: fills `caller` from `solver`, which is used up. If both are the same
     /// memory, the last stage works in place, which the plan must allow.
     pub fn reverse(&self, plan: &MatrixPlan, solver: Buffer, caller: Buffer) -> Result<()> {

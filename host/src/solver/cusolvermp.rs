@@ -1,7 +1,7 @@
 //! NVIDIA's cuSOLVERMp and cuBLASMp: the distributed solver on GPUs.
 //!
 //! What the libraries make is kept for the life of the process; a [`CusolverMpSolver`] is one call's view
-//! of it. Each of their functions is put together as a [`Call`] in the module of its routine.
+//! of it. Each of their functions is put together as a `Call` in the module of its routine.
 
 mod blas;
 mod cholesky;

@@ -35,6 +35,9 @@ struct Arguments {
     /// Process rows and columns, as 1x2. Their product is the number of GPUs.
     #[arg(long, default_value = "1x2", value_parser = grid)]
     grid: [u64; 2],
+    /// The layout that the whole routine plans with: auto, stages or reading.
+    #[arg(long, default_value = "auto")]
+    layout: String,
     /// Element type of a solve; conversions take all sizes.
     #[arg(long, value_enum, default_value_t = ElementType::F64)]
     dtype: ElementType,

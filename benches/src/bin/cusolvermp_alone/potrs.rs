@@ -24,11 +24,12 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
     let [rows, cols] = arguments.grid;
     let ranks = rows * cols;
     let dtype = DType::from(arguments.dtype);
-    let plan = |n, tile| {
+    let plan = |n, tile, layout: &str| {
         let name = format!("{dtype:?}").to_lowercase();
         Plan::from_json(&format!(
             r#"{{"routine":"potrs","dtype":"{name}","n":{n},"nrhs":1,"grid":[{rows},{cols}],"tile":{tile},
-                "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false}}"#
+                "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false,
+                "layout":"{layout}"}}"#
         ))
     };
     let clock = Clock::new(ranks);
@@ -39,10 +40,21 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
             let group = NcclGroup::split(&parent, device, 0, rank, &[])?;
             // SAFETY: the group was split on this device, which outlives the communicator.
             let communicator = unsafe { NcclCommunicator::new(group, device) };
-            let bench = Bench { device, stream, communicator: &communicator, clock: &clock, arguments };
+            let bench = Bench { device, stream, parent, communicator, clock: &clock, arguments };
             for &n in &arguments.sizes {
+                let mut medians = Vec::new();
                 for &tile in &arguments.tiles {
-                    bench.measure(&plan(n, tile)?)?;
+                    // Alone, the library is called on A itself, not on a permuted one.
+                    let ours = plan(n, tile, &arguments.layout)?;
+                    medians.push(bench.measure(&plan(n, tile, "stages")?, &ours)?);
+                }
+                let best = |of: fn(&[f64; 2]) -> f64| medians.iter().map(of).fold(f64::INFINITY, f64::min);
+                if rank == 0 && arguments.through_plan {
+                    let (alone, ours) = (best(|medians| medians[0]), best(|medians| medians[1]));
+                    println!(
+                        "# n = {n}, each at its best tile: potrs / cusolvermp-alone {:.3}",
+                        ours / alone
+                    );
                 }
             }
             Ok(())
@@ -93,21 +105,23 @@ impl Clock {
 struct Bench<'a> {
     device: &'a CudaDevice<'a>,
     stream: &'a Stream,
-    communicator: &'a NcclCommunicator,
+    parent: Parent,
+    communicator: NcclCommunicator,
     clock: &'a Clock,
     arguments: &'a Arguments,
 }
 
 impl Bench<'_> {
-    /// Times cuSOLVERMp alone and, if asked for, the whole routine, in turn.
-    fn measure(&self, plan: &Plan) -> Result<(), Failure> {
-        let Plan::Potrs(potrs) = plan;
+    /// Times cuSOLVERMp alone on the matrix that `stages` makes and, if asked for, the whole routine by
+    /// `plan`, in turn. Gives both medians, infinite for what was not asked for.
+    fn measure(&self, stages: &Plan, plan: &Plan) -> Result<[f64; 2], Failure> {
+        let Plan::Potrs(potrs) = stages;
         let rank = self.communicator.rank();
-        let solver = CusolverMpSolver::new(self.communicator, self.device, plan.grid())?;
+        let solver = CusolverMpSolver::new(&self.communicator, self.device, stages.grid())?;
 
         // What the caller passes in, kept so that every repeat starts from it.
-        let (a, b) = (self.matrix(potrs.a())?, self.right_hand_side(&plan.inputs()[1])?);
-        let [a, b] = [(&a, 0), (&b, 1)].map(|(memory, input)| part(memory, &plan.inputs()[input]));
+        let (a, b) = (self.matrix(potrs.a())?, self.right_hand_side(&stages.inputs()[1])?);
+        let [a, b] = [(&a, 0), (&b, 1)].map(|(memory, input)| part(memory, &stages.inputs()[input]));
 
         let (a_solver, b_solver) = (memory(potrs.a().solver_bytes())?, memory(potrs.b().solver_bytes())?);
         let matrix = distributed(potrs.a(), window(&a_solver));
@@ -117,14 +131,14 @@ impl Bench<'_> {
         let triangle = potrs.triangle();
         let workspace = Scratch::new(self.device, solver.cholesky_scratch(triangle, &matrix, &rhs)?)?;
         let moving = Scratch::new(self.device, potrs.moving_bytes())?;
-        let way = Rank { device: self.device, communicator: self.communicator, scratch: moving.buffer() };
+        let way = Rank { device: self.device, communicator: &self.communicator, scratch: moving.buffer() };
         let alone = || {
             solver.cholesky_factor(triangle, &matrix, workspace.buffer(), words[0])?;
             Ok(solver.cholesky_solve(triangle, &matrix, &rhs, workspace.buffer(), words[1])?)
         };
 
         let whole = match self.arguments.through_plan {
-            true => Some(Whole::new(plan)?),
+            true => Some((Whole::new(plan)?, self.as_role(plan)?)),
             false => None,
         };
         CurrentContext::synchronize()?;
@@ -132,15 +146,16 @@ impl Bench<'_> {
         // The first repeat makes what is kept, and does not count.
         for repeat in 0..=self.arguments.repeats {
             way.forward(potrs.a(), a, matrix.data)?;
+            way.complete(potrs.a(), matrix.data)?;
             way.forward(potrs.b(), b, rhs.data)?;
             let seconds = self.clock.time(rank, self.stream, alone)?;
             alone_seconds.extend((repeat > 0).then_some(seconds));
             self.expect_zeros("info of cuSOLVERMp alone", &info)?;
-            if let Some(whole) = &whole {
+            if let Some((whole, role)) = &whole {
                 copy(self.device, a, whole.operands.inputs[0])?;
                 copy(self.device, b, whole.operands.inputs[1])?;
-                let backend =
-                    Backend { device: self.device, communicator: self.communicator, solver: &solver };
+                let solver = CusolverMpSolver::new(role, self.device, plan.grid())?;
+                let backend = Backend { device: self.device, communicator: role, solver: &solver };
                 let operands = whole.operands.clone();
                 let seconds =
                     self.clock.time(rank, self.stream, || Ok(run(plan, &backend, Ok(operands))?))?;
@@ -148,14 +163,27 @@ impl Bench<'_> {
                 self.expect_zeros("status of the whole routine", whole.status())?;
             }
         }
+        let mut medians = [f64::INFINITY; 2];
         if rank == 0 {
-            let alone = self.print("cusolvermp-alone", plan, alone_seconds);
+            let alone = self.print("cusolvermp-alone", stages, alone_seconds);
+            medians[0] = alone.median;
             if whole.is_some() {
+                let Plan::Potrs(ours) = plan;
                 let whole = self.print("potrs", plan, whole_seconds);
-                println!("# potrs / cusolvermp-alone: {:.3} (medians)", whole.median / alone.median);
+                let ratio = whole.median / alone.median;
+                println!("# potrs ({}) / cusolvermp-alone: {ratio:.3} (medians)", ours.candidate());
+                medians[1] = whole.median;
             }
         }
-        Ok(())
+        Ok(medians)
+    }
+
+    /// The same ranks in the order of the roles that the plan gives them.
+    fn as_role(&self, plan: &Plan) -> Result<NcclCommunicator, Failure> {
+        let place = usize::try_from(self.communicator.rank())?;
+        let group = NcclGroup::split(&self.parent, self.device, 0, plan.roles()[place], plan.roles())?;
+        // SAFETY: the group was split on this device, which outlives the communicator.
+        Ok(unsafe { NcclCommunicator::new(group, self.device) })
     }
 
     /// This rank's shard of A, row-major.
