@@ -168,38 +168,56 @@ pub struct ConvertArgs {
     pub col_map: IndexMap,
 }
 
-/// Arguments of the kernels that turn a full row-major `(p·g) × (q·g)` buffer into a column-major
-/// one in place.
+/// Arguments of `transpose_blocks`: every g × g block of a full row-major `(p·g) × (q·g)` matrix is
+/// transposed where it stands.
 ///
-/// `transpose_blocks` transposes every g × g block where it stands. The memory is then
-/// `[p][g][q][segment of g elements]` and has to become `[q][g][p][segment]`: segment
-/// `(a·g + i)·q + b` belongs at `(b·g + i)·p + a`. `save_cuts`, `move_chains` and `move_cycles`, in this
-/// order, do that; `stride` says which segments are cuts.
+/// The matrix is then column-major in parts: as memory, `[p][g][q][segment of g elements]` of what
+/// has to become `[q][g][p][segment]`, which [`MoveSegmentsArgs`] does.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct InPlaceArgs {
+pub struct TransposeBlocksArgs {
     /// The matrix.
     pub buf: Address,
-    /// Room for [`InPlaceArgs::cuts`] segments; `transpose_blocks` and `move_cycles` do not use it.
-    pub scratch: Address,
     /// Rows in units of `g`.
     pub p: u64,
     /// Columns in units of `g`.
     pub q: u64,
-    /// Edge of a block, and elements of the matrix in a segment.
+    /// Edge of a block.
     pub g: u64,
+}
+
+/// Arguments of `move_segments`: memory that is `[p][g][q][segment]` becomes `[q][g][p][segment]` in
+/// place. The segment at `(a·g + i)·q + b` moves to `(b·g + i)·p + a`.
+///
+/// Every `stride`-th segment is a cut, and the k-th cut's contents must already be the k-th segment of
+/// the scratch: a cycle with cuts can be moved as several chains at once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct MoveSegmentsArgs {
+    /// The segments.
+    pub buf: Address,
+    /// The contents of all cuts.
+    pub scratch: Address,
+    /// First extent before, last extent after.
+    pub p: u64,
+    /// Last extent before, first extent after.
+    pub q: u64,
+    /// Middle extent.
+    pub g: u64,
+    /// Elements in a segment.
+    pub len: u64,
     /// Every segment whose index is a multiple of this is a cut; at least 1.
     pub stride: u64,
 }
 
-impl InPlaceArgs {
+impl MoveSegmentsArgs {
     /// Number of segments in the buffer.
     #[inline(always)]
     pub const fn segments(&self) -> u64 {
         self.p * self.g * self.q
     }
 
-    /// Number of cut segments, which is also the scratch needed, in segments.
+    /// Number of cuts, which is also the scratch needed, in segments.
     #[inline(always)]
     pub const fn cuts(&self) -> u64 {
         ceil_div(self.segments(), self.stride)

@@ -11,8 +11,14 @@ pub const THREADS: u32 = 256;
 /// Most blocks in a grid; a kernel with more work loops over it.
 const MAX_BLOCKS: u64 = 1 << 20;
 
-/// Edge of the square tiles that `transpose_blocks` swaps.
-pub(crate) const SWAP_EDGE: u32 = 32;
+/// Vectors of 16 bytes that a thread carries of a tile.
+pub(crate) const TILE_VECTORS: u32 = 4;
+
+/// Elements of a line that a thread of `copy_lines` copies, or lines of which it copies an element.
+pub(crate) const COPIED: u64 = 4;
+
+/// Elements of a segment that a thread of `move_segments` moves.
+pub(crate) const PER_LINE: u32 = 4;
 
 /// Columns that a block of [`THREADS`] rows visits in the kernels that look at global indices.
 pub(crate) const STRIP_COLS: u32 = 32;
@@ -136,17 +142,28 @@ pub(crate) const fn convert_edge(size: ElementSize) -> u32 {
     }
 }
 
-/// Bytes of a square tile in shared memory; one more column keeps banks from conflicting.
+/// Edge of the tiles that `transpose_blocks` swaps. A block holds two.
+pub(crate) const fn swap_edge(size: ElementSize) -> u32 {
+    convert_edge(size)
+}
+
+/// Bytes of a square tile in shared memory.
 pub(crate) const fn tile_bytes(edge: u32, size: ElementSize) -> u32 {
-    edge * (edge + 1) * size.bytes()
+    edge * edge * size.bytes()
+}
+
+/// Threads that carry a square tile, [`TILE_VECTORS`] vectors each.
+pub(crate) const fn tile_threads(edge: u32, size: ElementSize) -> u32 {
+    tile_bytes(edge, size) / (16 * TILE_VECTORS)
 }
 
 fn convert(kernel: &'static str, size: ElementSize, args: ConvertArgs) -> Call<ConvertArgs> {
     let edge = convert_edge(size);
     let tiles = ceil_div(args.rows, edge.into()) * ceil_div(args.cols, edge.into());
-    // The tile and one index for each of its rows and columns.
-    let shared_bytes = tile_bytes(edge, size) + 2 * edge * 8;
-    Call { kernel, geometry: Geometry::blocks(tiles, shared_bytes), args }
+    // The tile, and an offset for each of its rows, its columns and its vectors of columns.
+    let shared_bytes = tile_bytes(edge, size) + 3 * edge * 8;
+    let block = [tile_threads(edge, size), 1, 1];
+    Call { kernel, geometry: Geometry { block, ..Geometry::blocks(tiles, shared_bytes) }, args }
 }
 
 /// Row-major to column-major, out of place.
@@ -159,45 +176,53 @@ pub fn convert_reverse(size: ElementSize, args: ConvertArgs) -> Call<ConvertArgs
     convert(size.pick(["convert_reverse_b4", "convert_reverse_b8", "convert_reverse_b16"]), size, args)
 }
 
+/// Swaps of two tiles, or of one with itself, in a g × g block, a few empty ones included.
+#[inline(always)]
+pub(crate) const fn swaps(g: u64, edge: u32) -> u64 {
+    let half = ceil_div(g, 2 * edge as u64);
+    half * (2 * half + 1)
+}
+
 /// Transposes every g × g block of a row-major matrix where it stands.
-pub fn transpose_blocks(size: ElementSize, args: InPlaceArgs) -> Call<InPlaceArgs> {
-    let tiles = ceil_div(args.g, SWAP_EDGE.into());
+pub fn transpose_blocks(size: ElementSize, args: TransposeBlocksArgs) -> Call<TransposeBlocksArgs> {
+    let edge = swap_edge(size);
+    let items = args.p * args.q * swaps(args.g, edge);
+    let block = [tile_threads(edge, size), 1, 1];
     Call {
         kernel: size.pick(["transpose_blocks_b4", "transpose_blocks_b8", "transpose_blocks_b16"]),
-        geometry: Geometry::blocks(args.p * args.q * tiles * tiles, 2 * tile_bytes(SWAP_EDGE, size)),
+        geometry: Geometry { block, ..Geometry::blocks(items, 2 * tile_bytes(edge, size)) },
         args,
     }
 }
 
-/// Copies the cut segments to scratch.
-pub fn save_cuts(size: ElementSize, args: InPlaceArgs) -> Call<InPlaceArgs> {
+/// Segments among which a block of `rows` rows of threads looks for the beginnings of chains.
+#[inline(always)]
+pub(crate) const fn segment_group(rows: u32) -> u32 {
+    if rows > 16 { rows } else { 16 }
+}
+
+/// Moves segments in place, in accesses of 16 bytes where everything is aligned to that.
+pub fn move_segments(size: ElementSize, args: MoveSegmentsArgs) -> Call<MoveSegmentsArgs> {
+    let wide = size.elements_in_a_wide_one(&[args.buf, args.scratch], &[args.len]);
+    let size = if wide > 1 { ElementSize::B16 } else { size };
+    let args = MoveSegmentsArgs { len: args.len / wide, ..args };
+    let x = ceil_div(args.len, PER_LINE.into()).next_power_of_two().min(THREADS.into()) as u32;
+    let y = ceil_div(64, x.into()) as u32;
+    let group = segment_group(y);
+    let pieces = ceil_div(args.len, u64::from(x * PER_LINE));
+    let items = ceil_div(args.segments(), group.into()) * pieces;
     Call {
-        kernel: size.pick(["save_cuts_b4", "save_cuts_b8", "save_cuts_b16"]),
-        geometry: Geometry::lines(args.g, args.cuts(), 1),
+        kernel: size.pick(["move_segments_b4", "move_segments_b8", "move_segments_b16"]),
+        geometry: Geometry { block: [x, y, 1], ..Geometry::blocks(items, group * 4) },
         args,
     }
 }
 
-/// Moves every segment on a cycle with a cut; after [`save_cuts`].
-pub fn move_chains(size: ElementSize, args: InPlaceArgs) -> Call<InPlaceArgs> {
-    Call {
-        kernel: size.pick(["move_chains_b4", "move_chains_b8", "move_chains_b16"]),
-        geometry: Geometry::lines(args.g, args.cuts(), 1),
-        args,
-    }
-}
-
-/// Moves every segment on a cycle without a cut; before or after [`move_chains`].
-pub fn move_cycles(size: ElementSize, args: InPlaceArgs) -> Call<InPlaceArgs> {
-    Call {
-        kernel: size.pick(["move_cycles_b4", "move_cycles_b8", "move_cycles_b16"]),
-        // One thread looks at one segment, leaves a flag for its block, and moves one element.
-        geometry: Geometry::blocks(
-            ceil_div(args.segments(), THREADS.into()) * ceil_div(args.g, THREADS.into()),
-            THREADS * 4,
-        ),
-        args,
-    }
+/// Elements of a line, and lines, that a block of `x × y` threads of `copy_lines` copies at a time: more
+/// of a line, or more lines where it spans whole ones.
+#[inline(always)]
+pub(crate) const fn copied_by_block(len: u64, x: u64, y: u64) -> (u64, u64) {
+    if len > x { (x * COPIED, y) } else { (x, y * COPIED) }
 }
 
 /// Copies lines, in accesses of 16 bytes where everything is aligned to that.
@@ -210,9 +235,12 @@ pub fn copy_lines(size: ElementSize, args: CopyLinesArgs) -> Call<CopyLinesArgs>
         len: args.len / wide,
         ..args
     };
+    let lines = Geometry::lines(args.len, args.lines, 1);
+    let (width, height) = copied_by_block(args.len, lines.block[0].into(), lines.block[1].into());
+    let items = ceil_div(args.len, width) * ceil_div(args.lines, height);
     Call {
         kernel: size.pick(["copy_lines_b4", "copy_lines_b8", "copy_lines_b16"]),
-        geometry: Geometry::lines(args.len, args.lines, 1),
+        geometry: Geometry { block: lines.block, ..Geometry::blocks(items, 0) },
         args,
     }
 }
@@ -249,8 +277,16 @@ pub fn set_identity(size: ElementSize, args: SetIdentityArgs) -> Call<SetIdentit
     }
 }
 
-/// Sets elements to one value.
+/// Sets elements to one value, in accesses of 16 bytes where everything is aligned to that.
 pub fn fill(size: ElementSize, args: FillArgs) -> Call<FillArgs> {
+    let wide = size.elements_in_a_wide_one(&[args.buf], &[args.count]);
+    let value = match size {
+        ElementSize::B4 => [args.value[0] & 0xFFFF_FFFF | args.value[0] << 32; 2],
+        ElementSize::B8 => [args.value[0]; 2],
+        ElementSize::B16 => args.value,
+    };
+    let size = if wide > 1 { ElementSize::B16 } else { size };
+    let args = FillArgs { count: args.count / wide, value, ..args };
     Call {
         kernel: size.pick(["fill_b4", "fill_b8", "fill_b16"]),
         geometry: Geometry::blocks(ceil_div(args.count, THREADS.into()), 0),

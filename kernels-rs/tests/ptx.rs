@@ -63,7 +63,7 @@ fn every_block_fits_the_default_shared_memory() {
         );
         let blocks = launch::transpose_blocks(
             size,
-            meshsolve_kernels::args::InPlaceArgs { buf: 0, scratch: 0, p: 1, q: 1, g: 1, stride: 1 },
+            meshsolve_kernels::args::TransposeBlocksArgs { buf: 0, p: 1, q: 1, g: 1 },
         );
         for bytes in [convert.geometry.shared_bytes, blocks.geometry.shared_bytes] {
             assert!(bytes <= 48 << 10, "{size:?}: {bytes} bytes");

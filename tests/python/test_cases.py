@@ -136,9 +136,7 @@ def test_not_positive_definite(grid, name):
     b = right_hand_side(n, 2, a.dtype)
 
     def solve(a, b, layout):
-        return meshsolve.potrs(
-            a, b, TILE, mesh=mesh, return_logdet=True, return_status=True, layout=layout
-        )
+        return meshsolve.potrs(a, b, TILE, mesh=mesh, return_logdet=True, return_status=True, layout=layout)
 
     for run in (solve, jax.jit(solve, static_argnums=2)):
         for layout in ("stages", "auto"):

@@ -5,7 +5,8 @@ use crate::{Error, Result};
 use bytemuck::Pod;
 use meshsolve_kernels::args::{
     CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
-    FindNonFiniteArgs, InPlaceArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, Triangle,
+    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
+    Triangle,
 };
 use meshsolve_kernels::log_sum::{ln_abs, sum_in_kernel_order};
 use std::alloc::Layout;
@@ -65,9 +66,7 @@ impl Device for CpuDevice {
                 Operation::ConvertForward(c, args) => by_size!(c, convert_forward, args),
                 Operation::ConvertReverse(c, args) => by_size!(c, convert_reverse, args),
                 Operation::TransposeBlocks(c, args) => by_size!(c, transpose_blocks, args),
-                Operation::SaveCutSegments(c, args) => by_size!(c, save_cut_segments, args),
-                Operation::MoveChains(c, args) => by_size!(c, move_chains, args),
-                Operation::MoveCycles(c, args) => by_size!(c, move_cycles, args),
+                Operation::MoveSegments(c, args) => by_size!(c, move_segments, args),
                 Operation::CopyLines(c, args) => by_size!(c, copy_lines, args),
                 Operation::PermuteSlots(c, args) => by_size!(c, permute_slots, args),
                 Operation::SetIdentity(c, args) => by_size!(c, set_identity, args),
@@ -174,7 +173,7 @@ unsafe fn convert_reverse<T: Pod>(args: &ConvertArgs) {
 
 /// # Safety
 /// As for [`Device::launch`].
-unsafe fn transpose_blocks<T: Pod>(args: &InPlaceArgs) {
+unsafe fn transpose_blocks<T: Pod>(args: &TransposeBlocksArgs) {
     let buf = pointer::<T>(args.buf);
     let ld = args.q * args.g;
     for a in 0..args.p {
@@ -191,7 +190,7 @@ unsafe fn transpose_blocks<T: Pod>(args: &InPlaceArgs) {
 }
 
 /// The segment that belongs where segment `hole` stands.
-fn source_segment(args: &InPlaceArgs, hole: u64) -> u64 {
+fn source_segment(args: &MoveSegmentsArgs, hole: u64) -> u64 {
     let (column, a) = (hole / args.p, hole % args.p);
     let (b, i) = (column / args.g, column % args.g);
     (a * args.g + i) * args.q + b
@@ -199,72 +198,39 @@ fn source_segment(args: &InPlaceArgs, hole: u64) -> u64 {
 
 /// # Safety
 /// As for [`Device::launch`].
-unsafe fn copy_segment<T: Pod>(args: &InPlaceArgs, from: *const T, to: *mut T) {
-    // SAFETY: both segments lie within the buffers and do not overlap, as the callers see to.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, at(args.g)) };
-}
-
-/// # Safety
-/// As for [`Device::launch`].
-unsafe fn save_cut_segments<T: Pod>(args: &InPlaceArgs) {
+unsafe fn move_segments<T: Pod>(args: &MoveSegmentsArgs) {
     let (buf, scratch) = (pointer::<T>(args.buf), pointer::<T>(args.scratch));
-    for k in 0..args.cuts() {
-        // SAFETY: cut k stands at segment k · stride and has its own place in the scratch.
-        unsafe { copy_segment(args, buf.add(at(k * args.stride * args.g)), scratch.add(at(k * args.g))) };
-    }
-}
-
-/// # Safety
-/// As for [`Device::launch`].
-unsafe fn move_chains<T: Pod>(args: &InPlaceArgs) {
-    let (buf, scratch) = (pointer::<T>(args.buf), pointer::<T>(args.scratch));
-    for k in 0..args.cuts() {
-        let mut hole = k * args.stride;
+    let len = at(args.len);
+    for begin in 0..args.segments() {
+        let is_cut = begin.is_multiple_of(args.stride);
+        if !is_cut && !leads_cycle(args, begin) {
+            continue;
+        }
+        let mut hole = begin;
         loop {
             let source = source_segment(args, hole);
+            let swaps = source != begin && !source.is_multiple_of(args.stride);
             // SAFETY: segments lie within the buffer; a cut is taken from where it was saved.
             unsafe {
-                let to = buf.add(at(hole * args.g));
-                if source.is_multiple_of(args.stride) {
-                    copy_segment(args, scratch.add(at(source / args.stride * args.g)), to);
-                    break;
+                let to = buf.add(at(hole * args.len));
+                if swaps {
+                    // What the beginning of a cycle held travels along to the cycle's last hole.
+                    std::ptr::swap_nonoverlapping(to, buf.add(at(source * args.len)), len);
+                } else if is_cut {
+                    let from = scratch.add(at(source / args.stride * args.len));
+                    std::ptr::copy_nonoverlapping(from, to, len);
                 }
-                copy_segment(args, buf.add(at(source * args.g)), to);
+            }
+            if !swaps {
+                break;
             }
             hole = source;
         }
     }
 }
 
-/// # Safety
-/// As for [`Device::launch`].
-unsafe fn move_cycles<T: Pod>(args: &InPlaceArgs) {
-    let buf = pointer::<T>(args.buf);
-    for start in 0..args.segments() {
-        if start.is_multiple_of(args.stride) || !leads_cycle(args, start) {
-            continue;
-        }
-        for x in 0..args.g {
-            let mut hole = start;
-            // SAFETY: every segment of the cycle lies within the buffer.
-            unsafe {
-                let held = *buf.add(at(start * args.g + x));
-                loop {
-                    let source = source_segment(args, hole);
-                    if source == start {
-                        break;
-                    }
-                    *buf.add(at(hole * args.g + x)) = *buf.add(at(source * args.g + x));
-                    hole = source;
-                }
-                *buf.add(at(hole * args.g + x)) = held;
-            }
-        }
-    }
-}
-
 /// Whether `start` is the smallest segment of a cycle of two or more that holds no cut.
-fn leads_cycle(args: &InPlaceArgs, start: u64) -> bool {
+fn leads_cycle(args: &MoveSegmentsArgs, start: u64) -> bool {
     let mut at = source_segment(args, start);
     while at != start {
         if at < start || at.is_multiple_of(args.stride) {

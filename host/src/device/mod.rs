@@ -18,7 +18,7 @@ pub use buffer::Buffer;
 pub use cpu::CpuDevice;
 use meshsolve_kernels::args::{
     CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
-    FindNonFiniteArgs, InPlaceArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
+    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
 pub use meshsolve_kernels::launch::{ElementSize, RealType};
@@ -30,10 +30,8 @@ pub use operations::{MatrixView, Permutation};
 pub enum Operation {
     ConvertForward(ElementSize, ConvertArgs),
     ConvertReverse(ElementSize, ConvertArgs),
-    TransposeBlocks(ElementSize, InPlaceArgs),
-    SaveCutSegments(ElementSize, InPlaceArgs),
-    MoveChains(ElementSize, InPlaceArgs),
-    MoveCycles(ElementSize, InPlaceArgs),
+    TransposeBlocks(ElementSize, TransposeBlocksArgs),
+    MoveSegments(ElementSize, MoveSegmentsArgs),
     CopyLines(ElementSize, CopyLinesArgs),
     PermuteSlots(ElementSize, PermuteSlotsArgs),
     SetIdentity(ElementSize, SetIdentityArgs),

@@ -4,9 +4,15 @@ use super::{Buffer, Device, IndexMap, Operation, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
     CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
-    FindNonFiniteArgs, InPlaceArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs,
+    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 use std::sync::Arc;
+
+/// A conversion in place cuts its chains at every 16th segment or less often: a cut is copied once more
+/// than other segments, and chains of this mean length are many enough to keep a device busy. A power
+/// of two, as all strides are: where g is even no set of segments that stays among itself can then be
+/// free of cuts, as it is for a stride that shares a factor with g·p − 1 and g·q − 1.
+const LEAST_STRIDE: u64 = 16;
 
 /// A matrix in device memory; which of its two directions is contiguous is said where it is used.
 #[derive(Clone, Copy, Debug)]
@@ -164,8 +170,8 @@ impl dyn Device + '_ {
     ///
     /// Blocks of g × g (g the greatest common divisor) are transposed first; then segments of g
     /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
-    /// segments: more of it means more and shorter chains. It must hold at least one segment unless
-    /// the matrix is square.
+    /// segments: more of it means more and shorter chains, up to one for each [`LEAST_STRIDE`]
+    /// segments. It must hold at least one segment unless the matrix is square.
     pub fn convert_in_place(
         &self,
         dtype: DType,
@@ -180,23 +186,19 @@ impl dyn Device + '_ {
         check("matrix converted in place", data, dtype.size(), cols, rows, cols);
         let g = gcd(rows, cols);
         let (p, q) = (rows / g, cols / g);
-        let size = dtype.element_size();
-        let mut args =
-            InPlaceArgs { buf: data.address(), scratch: scratch.address(), p, q, g, stride: p * g * q };
+        let (size, buf) = (dtype.element_size(), data.address());
         // SAFETY: the buffer holds the whole matrix, as checked.
-        unsafe { self.launch(&Operation::TransposeBlocks(size, args))? };
+        unsafe { self.launch(&Operation::TransposeBlocks(size, TransposeBlocksArgs { buf, p, q, g }))? };
         if p == 1 && q == 1 {
             return Ok(());
         }
         let room = scratch.bytes() / (g * dtype.size());
         assert!(room > 0, "in-place conversion needs scratch for one segment of {g} elements");
-        args.stride = args.segments().div_ceil(room);
-        // SAFETY: as above; the stride keeps the cut segments within the scratch.
-        unsafe {
-            self.launch(&Operation::SaveCutSegments(size, args))?;
-            self.launch(&Operation::MoveChains(size, args))?;
-            self.launch(&Operation::MoveCycles(size, args))
-        }
+        let stride = (rows * q).div_ceil(room).next_power_of_two().max(LEAST_STRIDE);
+        let args = MoveSegmentsArgs { buf, scratch: scratch.address(), p, q, g, len: g, stride };
+        self.copy_lines(dtype, data, stride * g, scratch, g, g, args.cuts())?;
+        // SAFETY: the buffer holds all segments; the scratch holds all cuts, which were just copied there.
+        unsafe { self.launch(&Operation::MoveSegments(size, args)) }
     }
 
     /// Copies `lines` lines of `len` elements, `ld_src` apart in `src` and `ld_dst` apart in `dst`.

@@ -10,6 +10,22 @@ pub(crate) trait Carrier: SharedValue + Default {
 
     /// The value with these bits, low word first.
     fn from_words(words: [u64; 2]) -> Self;
+
+    /// The value in the low bits.
+    fn to_bits(self) -> u128;
+
+    /// Element `k` of 16 bytes, counted from the low ones.
+    #[inline(always)]
+    fn of_vector(vector: u128, k: u32) -> Self {
+        let bits = vector >> (k * 8 * Self::SIZE.bytes());
+        Self::from_words([bits as u64, (bits >> 64) as u64])
+    }
+
+    /// 16 bytes with the value as element `k` and zeros around it.
+    #[inline(always)]
+    fn in_vector(self, k: u32) -> u128 {
+        self.to_bits() << (k * 8 * Self::SIZE.bytes())
+    }
 }
 
 impl Carrier for u32 {
@@ -17,6 +33,10 @@ impl Carrier for u32 {
     #[inline(always)]
     fn from_words(words: [u64; 2]) -> Self {
         words[0] as u32
+    }
+    #[inline(always)]
+    fn to_bits(self) -> u128 {
+        self as u128
     }
 }
 
@@ -26,6 +46,10 @@ impl Carrier for u64 {
     fn from_words(words: [u64; 2]) -> Self {
         words[0]
     }
+    #[inline(always)]
+    fn to_bits(self) -> u128 {
+        self as u128
+    }
 }
 
 impl Carrier for u128 {
@@ -33,6 +57,10 @@ impl Carrier for u128 {
     #[inline(always)]
     fn from_words(words: [u64; 2]) -> Self {
         words[0] as u128 | (words[1] as u128) << 64
+    }
+    #[inline(always)]
+    fn to_bits(self) -> u128 {
+        self
     }
 }
 

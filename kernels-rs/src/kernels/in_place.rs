@@ -1,72 +1,52 @@
-//! A full row-major matrix to column-major in place. See [`InPlaceArgs`].
+//! A full row-major matrix to column-major in place. See [`TransposeBlocksArgs`] and [`MoveSegmentsArgs`].
 
 use super::carrier::Carrier;
-use super::work::{for_each_in_lines, for_each_item, split};
-use crate::args::{InPlaceArgs, ceil_div};
-use crate::launch::{SWAP_EDGE, THREADS, tile_bytes};
+use super::chain::move_along;
+use super::tile::{Plain, Tile, is_aligned};
+use super::work::{for_each_item, split};
+use crate::args::{MoveSegmentsArgs, TransposeBlocksArgs, ceil_div};
+use crate::launch::{PER_LINE, segment_group, swap_edge, swaps, tile_bytes};
 use cuda_std::shared::SharedMem;
-use cuda_std::thread::{sync_threads, thread_idx_x};
+use cuda_std::thread::*;
 
-/// Elements of a tile that a thread moves.
-const PER_THREAD: u32 = SWAP_EDGE * SWAP_EDGE / THREADS;
+/// Segments of a chain under way at a time. Of the ways to have so many bytes under way, two segments with
+/// [`PER_LINE`] elements of each measured best on an H200.
+const HOPS: usize = 2;
 
 /// Transposes each g × g block: tile (u, v) and tile (v, u) of the block change places, transposed.
+/// `EDGE` must be [`swap_edge`].
 #[inline(always)]
-pub(crate) unsafe fn transpose_blocks<T: Carrier>(args: &InPlaceArgs) {
-    let buf = args.buf as *mut T;
-    let edge = u64::from(SWAP_EDGE);
-    let ld = args.q * args.g;
-    let tiles = ceil_div(args.g, edge);
-    let upper = SharedMem::<T>::dynamic(0);
-    let lower = SharedMem::<T>::dynamic(tile_bytes(SWAP_EDGE, T::SIZE));
-    for_each_item(args.p * args.q * tiles * tiles, |item| {
-        let (v, rest) = split(item, tiles);
-        let (u, block) = split(rest, tiles);
-        if u > v {
-            return; // moved together with (v, u)
-        }
+pub(crate) unsafe fn transpose_blocks<T: Carrier, const EDGE: u32>(args: &TransposeBlocksArgs) {
+    const { assert!(EDGE == swap_edge(T::SIZE)) };
+    let g = args.g;
+    let ld = args.q * g;
+    let half = ceil_div(g, 2 * u64::from(EDGE));
+    let upper = Tile::<T, EDGE>::dynamic(0);
+    let lower = Tile::<T, EDGE>::dynamic(tile_bytes(EDGE, T::SIZE));
+    // Blocks then start at multiples of 16 bytes too.
+    let aligned = is_aligned::<T>(args.buf, g);
+    for_each_item(args.p * args.q * swaps(g, EDGE), |item| {
+        let (swap, block) = split(item, swaps(g, EDGE));
         let (b, a) = split(block, args.q);
-        let origin = a * args.g * ld + b * args.g;
-        // The thread's element k of tile (u, v): its place in the tile and, if it is inside the block,
-        // its address.
-        let element = |k: u32, u: u64, v: u64| {
-            let e = thread_idx_x() + THREADS * k;
-            let (i, j) = (e / SWAP_EDGE, e % SWAP_EDGE);
-            let (row, col) = (u * edge + u64::from(i), v * edge + u64::from(j));
-            let inside = row < args.g && col < args.g;
-            (i, j, inside.then(|| buf.wrapping_add((origin + row * ld + col) as usize)))
-        };
-        let at = |i: u32, j: u32| i * (SWAP_EDGE + 1) + j;
-        // SAFETY: addresses inside a block are inside the matrix, and a block belongs to one pair of
+        let block = (args.buf as *mut T).wrapping_add((a * g * ld + b * g) as usize);
+        // Pairs u ≤ v of 2·half tiles in a rectangle of half × (2·half + 1): the pairs with u < half, and
+        // the others turned by half a circle in the corner that those leave.
+        let (y, x) = split(swap, 2 * half + 1);
+        let (u, v) = if y > x { (x, y - 1) } else { (2 * half - 1 - x, 2 * half - 1 - y) };
+        let edge = u64::from(EDGE);
+        let place = |u: u64, v: u64| Plain { ld, extent: (g, g), first: (u * edge, v * edge), aligned };
+        let (here, there) = (place(u, v), place(v, u));
+        // SAFETY: elements inside a block are inside the matrix, and a block belongs to one pair of
         // tiles at a time; shared tiles are written before the first barrier and read after it.
         unsafe {
-            let load = |u: u64, v: u64, to: SharedMem<T>| {
-                let elements: [_; PER_THREAD as usize] = core::array::from_fn(|k| element(k as u32, u, v));
-                let values = elements.map(|(_, _, from)| match from {
-                    Some(from) => *from,
-                    None => T::default(),
-                });
-                // Indexed, because an iterator over the array would keep it in memory instead of registers.
-                #[allow(clippy::needless_range_loop)]
-                for k in 0..PER_THREAD as usize {
-                    to.write(at(elements[k].0, elements[k].1), values[k]);
-                }
-            };
-            let store_transposed = |u: u64, v: u64, from: SharedMem<T>| {
-                for k in 0..PER_THREAD {
-                    if let (i, j, Some(to)) = element(k, u, v) {
-                        *to = from.read(at(j, i));
-                    }
-                }
-            };
-            load(u, v, upper);
-            if u != v {
-                load(v, u, lower);
-            }
+            let share = Tile::<T, EDGE>::load(block, &here);
+            let opposite = Tile::<T, EDGE>::load(block, &there);
+            upper.put(share, block, &here);
+            lower.put(opposite, block, &there);
             sync_threads();
-            store_transposed(v, u, upper);
+            upper.store(block, &there);
             if u != v {
-                store_transposed(u, v, lower);
+                lower.store(block, &here);
             }
             sync_threads();
         }
@@ -75,7 +55,7 @@ pub(crate) unsafe fn transpose_blocks<T: Carrier>(args: &InPlaceArgs) {
 
 /// The segment whose contents belong at segment `d`.
 #[inline(always)]
-fn source_of(d: u64, args: &InPlaceArgs) -> u64 {
+fn source_of(d: u64, args: &MoveSegmentsArgs) -> u64 {
     let (a, rest) = split(d, args.p);
     let (i, b) = split(rest, args.g);
     (a * args.g + i) * args.q + b
@@ -83,111 +63,107 @@ fn source_of(d: u64, args: &InPlaceArgs) -> u64 {
 
 /// Which cut a segment is, if it is one.
 #[inline(always)]
-fn cut_number(segment: u64, args: &InPlaceArgs) -> Option<u64> {
+fn cut_number(segment: u64, args: &MoveSegmentsArgs) -> Option<u64> {
     let (rest, number) = split(segment, args.stride);
     (rest == 0).then_some(number)
 }
 
-/// Copies cut k to the k-th segment of the scratch.
+/// Every chain begins in one of the groups of segments: at a cut, or, on a cycle without one, at the
+/// segment that comes first in a shuffled order, so that the beginnings are spread evenly over the groups.
+/// A block finds those of a group and moves a piece of their chains' segments. Longer segments are
+/// shared out to several blocks, which all look for the same beginnings: walking is cheap, moving is not.
 #[inline(always)]
-pub(crate) unsafe fn save_cuts<T: Carrier>(args: &InPlaceArgs) {
-    let (buf, scratch) = (args.buf as *const T, args.scratch as *mut T);
-    for_each_in_lines(args.g, args.cuts(), 1, |_, cut, x| {
-        // SAFETY: cut·stride is a segment of the buffer, and the scratch holds all cuts.
-        unsafe {
-            *scratch.add((cut * args.g + x) as usize) = *buf.add((cut * args.stride * args.g + x) as usize)
-        };
-    });
-}
-
-/// From each cut on, fills the hole from its source, which leaves the next hole, up to a source that is
-/// a cut and comes from the scratch. A thread moves one element of each segment, so no two meet.
-#[inline(always)]
-pub(crate) unsafe fn move_chains<T: Carrier>(args: &InPlaceArgs) {
-    let (buf, scratch) = (args.buf as *mut T, args.scratch as *const T);
-    for_each_in_lines(args.g, args.cuts(), 1, |_, cut, x| {
-        let mut hole = cut * args.stride;
-        loop {
-            let source = source_of(hole, args);
-            let to = buf.wrapping_add((hole * args.g + x) as usize);
-            // SAFETY: segments are inside the buffer; only this chain touches them, cuts apart, and
-            // those are read from the scratch.
-            unsafe {
-                if let Some(cut) = cut_number(source, args) {
-                    *to = *scratch.add((cut * args.g + x) as usize);
-                    break;
-                }
-                *to = *buf.add((source * args.g + x) as usize);
-            }
-            hole = source;
-        }
-    });
-}
-
-/// Rotates the cycles without a cut. Each is found by its smallest segment: a thread walks from a
-/// segment until it is back, and gives up at a cut or at a smaller segment. Then the block moves one
-/// element a thread along each cycle that its threads found. Segments longer than that are shared out
-/// to several blocks, which all look for the same cycles: walking is cheap, moving is not.
-#[inline(always)]
-pub(crate) unsafe fn move_cycles<T: Carrier>(args: &InPlaceArgs) {
-    let buf = args.buf as *mut T;
-    let is_smallest = SharedMem::<u32>::dynamic(0);
+pub(crate) unsafe fn move_segments<T: Carrier>(args: &MoveSegmentsArgs) {
+    let begins = SharedMem::<u32>::dynamic(0);
+    let group = segment_group(block_dim_y());
     let count = args.segments();
-    let pieces = ceil_div(args.g, THREADS.into());
-    for_each_item(ceil_div(count, THREADS.into()) * pieces, |item| {
-        let (piece, group) = split(item, pieces);
-        let first = group * u64::from(THREADS);
-        let x = piece * u64::from(THREADS) + u64::from(thread_idx_x());
-        let candidate = first + u64::from(thread_idx_x());
-        let found = candidate < count && starts_uncut_cycle(candidate, args);
-        // SAFETY: each thread writes its own flag.
-        unsafe { is_smallest.write(thread_idx_x(), found.into()) };
+    let pieces = ceil_div(args.len, u64::from(block_dim_x() * PER_LINE));
+    let thread = thread_idx_y() * block_dim_x() + thread_idx_x();
+    for_each_item(ceil_div(count, group.into()) * pieces, |item| {
+        let (piece, which) = split(item, pieces);
+        let first = which * u64::from(group);
+        if thread < group {
+            let segment = first + u64::from(thread);
+            let found = segment < count && begins_chain(segment, args);
+            // SAFETY: each thread writes its own flag.
+            unsafe { begins.write(thread, found.into()) };
+        }
         sync_threads();
-        for k in 0..THREADS {
-            // SAFETY: the flag was written before the barrier; only this block moves this piece of this
-            // cycle, and only this thread this element of it.
+        let x = piece * u64::from(block_dim_x() * PER_LINE) + u64::from(thread_idx_x());
+        let mut k = thread_idx_y();
+        while k < group {
+            // SAFETY: the flag was written before the barrier; only this row of threads moves this piece of
+            // this chain.
             unsafe {
-                if is_smallest.read(k) != 0 && x < args.g {
-                    rotate(buf, first + u64::from(k), x, args);
+                if begins.read(k) != 0 {
+                    move_chain::<T>(first + u64::from(k), x, args);
                 }
             }
+            k += block_dim_y();
         }
         sync_threads();
     });
 }
 
-/// Whether `segment` is the smallest of a cycle that has no cut.
+/// Place of a segment in the shuffled order: different for different segments, as the factor is odd.
 #[inline(always)]
-fn starts_uncut_cycle(segment: u64, args: &InPlaceArgs) -> bool {
+fn shuffled(segment: u64) -> u64 {
+    segment.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Whether a chain begins at `segment`.
+#[inline(always)]
+fn begins_chain(segment: u64, args: &MoveSegmentsArgs) -> bool {
+    if cut_number(segment, args).is_some() {
+        return true;
+    }
     let mut at = segment;
     loop {
-        if cut_number(at, args).is_some() {
+        at = source_of(at, args);
+        if at == segment {
+            return source_of(at, args) != segment;
+        }
+        if cut_number(at, args).is_some() || shuffled(at) < shuffled(segment) {
             return false;
         }
-        let next = source_of(at, args);
-        if next <= segment {
-            return next == segment;
-        }
-        at = next;
     }
 }
 
-/// Moves element x of every segment on the cycle from `start`.
+/// From its beginning on, fills the hole from its source, which leaves the next hole, up to a source that
+/// is a cut and comes from the scratch, or is the beginning itself. A thread moves some elements of each
+/// segment, from `x` on.
 #[inline(always)]
-unsafe fn rotate<T: Carrier>(buf: *mut T, start: u64, x: u64, args: &InPlaceArgs) {
-    let place = |segment: u64| buf.wrapping_add((segment * args.g + x) as usize);
-    // SAFETY: segments are inside the buffer and the caller alone touches this element of them.
+unsafe fn move_chain<T: Carrier>(begin: u64, x: u64, args: &MoveSegmentsArgs) {
+    let (buf, scratch) = (args.buf as *mut T, args.scratch as *const T);
+    let at = |n: usize| x + n as u64 * u64::from(block_dim_x());
+    // SAFETY: segments are inside the buffer and cuts inside the scratch; only the caller touches these
+    // elements of the chain's segments, cuts apart, and those are read from the scratch.
     unsafe {
-        let held = *place(start);
-        let mut hole = start;
-        loop {
-            let source = source_of(hole, args);
-            if source == start {
-                break;
+        let load = |from: *const T, segment: u64| -> [T; PER_LINE as usize] {
+            core::array::from_fn(|n| match at(n) < args.len {
+                true => *from.add((segment * args.len + at(n)) as usize),
+                false => T::default(),
+            })
+        };
+        let store = |segment: u64, values: [T; PER_LINE as usize]| {
+            for n in 0..PER_LINE as usize {
+                if at(n) < args.len {
+                    *buf.add((segment * args.len + at(n)) as usize) = values[n];
+                }
             }
-            *place(hole) = *place(source);
-            hole = source;
+        };
+        let held = match cut_number(begin, args) {
+            Some(_) => [T::default(); PER_LINE as usize],
+            None => load(buf, begin),
+        };
+        let next = |hole: u64| {
+            let source = source_of(hole, args);
+            (source != begin && cut_number(source, args).is_none()).then_some(source)
+        };
+        let hole = move_along::<HOPS, _, _>(begin, next, |segment| load(buf, segment), store);
+        match cut_number(source_of(hole, args), args) {
+            Some(cut) => store(hole, load(scratch, cut)),
+            None => store(hole, held),
         }
-        *place(hole) = held;
     }
 }

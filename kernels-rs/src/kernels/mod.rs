@@ -10,6 +10,8 @@ use crate::args::*;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod carrier;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod chain;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod checks;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod convert;
@@ -21,6 +23,8 @@ mod padding;
 mod reduce;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod slabs;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod tile;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod work;
 
@@ -61,24 +65,18 @@ macro_rules! kernels {
 }
 
 kernels! {
-    convert_forward_b4(ConvertArgs) = convert::forward::<u32>;
-    convert_forward_b8(ConvertArgs) = convert::forward::<u64>;
-    convert_forward_b16(ConvertArgs) = convert::forward::<u128>;
-    convert_reverse_b4(ConvertArgs) = convert::reverse::<u32>;
-    convert_reverse_b8(ConvertArgs) = convert::reverse::<u64>;
-    convert_reverse_b16(ConvertArgs) = convert::reverse::<u128>;
-    transpose_blocks_b4(InPlaceArgs) = in_place::transpose_blocks::<u32>;
-    transpose_blocks_b8(InPlaceArgs) = in_place::transpose_blocks::<u64>;
-    transpose_blocks_b16(InPlaceArgs) = in_place::transpose_blocks::<u128>;
-    save_cuts_b4(InPlaceArgs) = in_place::save_cuts::<u32>;
-    save_cuts_b8(InPlaceArgs) = in_place::save_cuts::<u64>;
-    save_cuts_b16(InPlaceArgs) = in_place::save_cuts::<u128>;
-    move_chains_b4(InPlaceArgs) = in_place::move_chains::<u32>;
-    move_chains_b8(InPlaceArgs) = in_place::move_chains::<u64>;
-    move_chains_b16(InPlaceArgs) = in_place::move_chains::<u128>;
-    move_cycles_b4(InPlaceArgs) = in_place::move_cycles::<u32>;
-    move_cycles_b8(InPlaceArgs) = in_place::move_cycles::<u64>;
-    move_cycles_b16(InPlaceArgs) = in_place::move_cycles::<u128>;
+    convert_forward_b4(ConvertArgs) = convert::forward::<u32, 64>;
+    convert_forward_b8(ConvertArgs) = convert::forward::<u64, 32>;
+    convert_forward_b16(ConvertArgs) = convert::forward::<u128, 32>;
+    convert_reverse_b4(ConvertArgs) = convert::reverse::<u32, 64>;
+    convert_reverse_b8(ConvertArgs) = convert::reverse::<u64, 32>;
+    convert_reverse_b16(ConvertArgs) = convert::reverse::<u128, 32>;
+    transpose_blocks_b4(TransposeBlocksArgs) = in_place::transpose_blocks::<u32, 64>;
+    transpose_blocks_b8(TransposeBlocksArgs) = in_place::transpose_blocks::<u64, 32>;
+    transpose_blocks_b16(TransposeBlocksArgs) = in_place::transpose_blocks::<u128, 32>;
+    move_segments_b4(MoveSegmentsArgs) = in_place::move_segments::<u32>;
+    move_segments_b8(MoveSegmentsArgs) = in_place::move_segments::<u64>;
+    move_segments_b16(MoveSegmentsArgs) = in_place::move_segments::<u128>;
     copy_lines_b4(CopyLinesArgs) = slabs::copy_lines::<u32>;
     copy_lines_b8(CopyLinesArgs) = slabs::copy_lines::<u64>;
     copy_lines_b16(CopyLinesArgs) = slabs::copy_lines::<u128>;

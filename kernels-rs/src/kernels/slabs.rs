@@ -1,16 +1,43 @@
 //! Packing, unpacking and permuting slabs.
 
 use super::carrier::Carrier;
-use super::work::for_each_in_lines;
-use crate::args::{CopyLinesArgs, PermuteSlotsArgs};
+use super::chain::move_along;
+use super::work::{for_each_in_lines, for_each_item, split};
+use crate::args::{CopyLinesArgs, PermuteSlotsArgs, ceil_div};
+use crate::launch::{COPIED, copied_by_block};
+use cuda_std::thread::{block_dim_x, block_dim_y, thread_idx_x, thread_idx_y};
 
-/// See [`CopyLinesArgs`].
+/// Slots of a cycle under way at a time: a thread has but one element in each.
+const HOPS: usize = 4;
+
+/// See [`CopyLinesArgs`]. A thread reads all its elements before it writes the first: of one line, or, where
+/// a block is longer than a line, of several lines.
 #[inline(always)]
 pub(crate) unsafe fn copy_lines<T: Carrier>(args: &CopyLinesArgs) {
     let (src, dst) = (args.src as *const T, args.dst as *mut T);
-    for_each_in_lines(args.len, args.lines, 1, |_, line, x| {
+    let (x, y) = (u64::from(block_dim_x()), u64::from(block_dim_y()));
+    let (width, height) = copied_by_block(args.len, x, y);
+    let (step_x, step_line) = if width > x { (x, 0) } else { (0, y) };
+    let chunks = ceil_div(args.len, width);
+    for_each_item(chunks * ceil_div(args.lines, height), |item| {
+        let (chunk, group) = split(item, chunks);
+        let first = (chunk * width + u64::from(thread_idx_x()), group * height + u64::from(thread_idx_y()));
+        let place = |k: usize| {
+            let (x, line) = (first.0 + k as u64 * step_x, first.1 + k as u64 * step_line);
+            (x < args.len && line < args.lines).then_some((x, line))
+        };
         // SAFETY: lines are inside their buffers by the arguments' contract.
-        unsafe { *dst.add((line * args.ld_dst + x) as usize) = *src.add((line * args.ld_src + x) as usize) };
+        unsafe {
+            let values: [T; COPIED as usize] = core::array::from_fn(|k| match place(k) {
+                Some((x, line)) => *src.add((line * args.ld_src + x) as usize),
+                None => T::default(),
+            });
+            for k in 0..COPIED as usize {
+                if let Some((x, line)) = place(k) {
+                    *dst.add((line * args.ld_dst + x) as usize) = values[k];
+                }
+            }
+        }
     });
 }
 
@@ -27,16 +54,14 @@ pub(crate) unsafe fn permute_slots<T: Carrier>(args: &PermuteSlotsArgs) {
         unsafe {
             let (mut k, end) = (*starts.add(cycle as usize), *starts.add(cycle as usize + 1));
             if k < end {
-                let mut to = place(*cycles.add(k as usize));
-                let held = *to;
-                k += 1;
-                while k < end {
-                    let from = place(*cycles.add(k as usize));
-                    *to = *from;
-                    to = from;
+                let first = place(*cycles.add(k as usize));
+                let held = *first;
+                let next = |_| {
                     k += 1;
-                }
-                *to = held;
+                    (k < end).then(|| place(*cycles.add(k as usize)))
+                };
+                let last = move_along::<HOPS, _, _>(first, next, |from| *from, |to, value| *to = value);
+                *last = held;
             }
         }
     });

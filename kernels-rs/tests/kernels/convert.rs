@@ -11,18 +11,20 @@ struct Case {
     cols: usize,
     row_map: IndexMap,
     col_map: IndexMap,
-    /// How much longer leading dimensions are than they must be.
-    slack: usize,
+    /// How much longer leading dimensions are than they must be: of the row-major side, of the other.
+    slack: (usize, usize),
+    /// How many elements the two matrices stand behind an address that is a multiple of 16 bytes.
+    offset: (usize, usize),
     blocks: u32,
 }
 
 impl Case {
     fn row_major_ld(&self) -> usize {
-        self.col_map.limit as usize + self.slack
+        self.col_map.limit as usize + self.slack.0
     }
 
     fn col_major_ld(&self) -> usize {
-        self.rows + self.slack
+        self.rows + self.slack.1
     }
 
     /// (offset in the row-major matrix if there is one, offset in the column-major one).
@@ -31,16 +33,19 @@ impl Case {
         let mut pairs = Vec::new();
         for (i, row) in rows.iter().enumerate() {
             for (j, col) in cols.iter().enumerate() {
-                let row_major = row.zip(*col).map(|(row, col)| row * self.row_major_ld() + col);
-                pairs.push((row_major, i + j * self.col_major_ld()));
+                let row_major =
+                    row.zip(*col).map(|(row, col)| self.offset.0 + row * self.row_major_ld() + col);
+                pairs.push((row_major, self.offset.1 + i + j * self.col_major_ld()));
             }
         }
         pairs
     }
 
     fn check<T: Element>(&self, order: Order) {
-        let row_major: Vec<T> = encoded(1, self.row_map.limit as usize * self.row_major_ld());
-        let col_major: Vec<T> = encoded(2, self.cols * self.col_major_ld());
+        let row_major: Vec<T> = encoded(1, self.offset.0 + self.row_map.limit as usize * self.row_major_ld());
+        let col_major: Vec<T> = encoded(2, self.offset.1 + self.cols * self.col_major_ld());
+        let (at_row_major, at_col_major) =
+            ((self.offset.0 * size_of::<T>()) as u64, (self.offset.1 * size_of::<T>()) as u64);
         let args = |src, dst, ld_src: usize, ld_dst: usize| ConvertArgs {
             src,
             dst,
@@ -53,7 +58,12 @@ impl Case {
         };
 
         let (mut src, mut dst) = (Buffer::new(&row_major), Buffer::new(&col_major));
-        let forward = args(src.address(), dst.address(), self.row_major_ld(), self.col_major_ld());
+        let forward = args(
+            src.address() + at_row_major,
+            dst.address() + at_col_major,
+            self.row_major_ld(),
+            self.col_major_ld(),
+        );
         run_on_blocks(convert_forward(T::SIZE, forward), self.blocks, order);
         let mut expected = col_major.clone();
         for (from, to) in self.pairs() {
@@ -63,7 +73,12 @@ impl Case {
         assert!(dst.values() == expected, "forward, {:?}, {order:?}, {self:?}", T::SIZE);
 
         let (mut src, mut dst) = (Buffer::new(&col_major), Buffer::new(&row_major));
-        let reverse = args(src.address(), dst.address(), self.col_major_ld(), self.row_major_ld());
+        let reverse = args(
+            src.address() + at_col_major,
+            dst.address() + at_row_major,
+            self.col_major_ld(),
+            self.row_major_ld(),
+        );
         run_on_blocks(convert_reverse(T::SIZE, reverse), self.blocks, order);
         let mut expected = row_major.clone();
         for (to, from) in self.pairs() {
@@ -87,8 +102,11 @@ fn conversion_of_all_extents_around_tile_edges() {
     for rows in EXTENTS {
         for (at, cols) in EXTENTS.into_iter().enumerate() {
             let (row_map, col_map) = (IndexMap::identity(rows as u64), IndexMap::identity(cols as u64));
-            let case = Case { rows, cols, row_map, col_map, slack: 0, blocks: u32::MAX };
+            let case = Case { rows, cols, row_map, col_map, slack: (0, 0), offset: (0, 0), blocks: u32::MAX };
             case.check_all(ORDERS[at % ORDERS.len()]);
+            // Leading dimensions that are multiples of 16 bytes, so that both sides move in vectors.
+            let slack = (cols.next_multiple_of(4) - cols, rows.next_multiple_of(4) - rows + 4);
+            Case { slack, ..case }.check_all(ORDERS[at % ORDERS.len()]);
         }
     }
 }
@@ -100,7 +118,27 @@ fn conversion_through_all_kinds_of_maps_in_all_orders() {
         for (at, row_map) in maps(rows).into_iter().enumerate() {
             for col_map in maps(cols) {
                 let blocks = [1, 2, u32::MAX][at % 3];
-                Case { rows, cols, row_map, col_map, slack: 3, blocks }.check_all(order);
+                let case = Case { rows, cols, row_map, col_map, slack: (3, 3), offset: (0, 0), blocks };
+                case.check_all(order);
+                let slack = ((4 - col_map.limit as usize % 4) % 4, 4 - rows % 4);
+                Case { slack, ..case }.check_all(order);
+            }
+        }
+    }
+}
+
+#[test]
+fn conversion_with_each_side_aligned_or_not() {
+    let (rows, cols) = (70, 131);
+    // Dealt in tiles of 4 and of 6: all vectors of columns stay together, or only some.
+    for (row_map, col_map) in
+        [4, 6].map(|tile| (IndexMap::identity(rows), IndexMap::block_cyclic(tile, 2, 1, 2 * cols)))
+    {
+        let (rows, cols) = (rows as usize, cols as usize);
+        for slack in [(2, 2), (2, 3), (3, 2), (3, 3)] {
+            for offset in [(0, 0), (4, 1), (2, 4), (3, 2)] {
+                let case = Case { rows, cols, row_map, col_map, slack, offset, blocks: u32::MAX };
+                case.check_all(Order::Shuffled(7));
             }
         }
     }
@@ -142,11 +180,12 @@ proptest! {
         (rows, cols, row_map, col_map) in (1_usize..100, 1_usize..100).prop_flat_map(|(rows, cols)| {
             (Just(rows), Just(cols), any_map(rows), any_map(cols))
         }),
-        slack in 0_usize..4,
+        slack in (0_usize..4, 0_usize..4),
+        offset in (0_usize..4, 0_usize..4),
         blocks in 1_u32..6,
         seed: u64,
     ) {
-        Case { rows, cols, row_map, col_map, slack, blocks }.check_all(Order::Shuffled(seed));
+        Case { rows, cols, row_map, col_map, slack, offset, blocks }.check_all(Order::Shuffled(seed));
     }
 
     #[test]

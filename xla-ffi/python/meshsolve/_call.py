@@ -104,9 +104,7 @@ def _spread(
     array: jax.Array, share: tuple[int, ...], parts: tuple[int, int], grid: Grid, spec: PartitionSpec
 ) -> jax.Array:
     """Puts a matrix in the solver's partition, padded with zeros until every device holds its share."""
-    padding = [
-        (0, count * each - size) for size, each, count in zip(array.shape, share, parts, strict=True)
-    ]
+    padding = [(0, count * each - size) for size, each, count in zip(array.shape, share, parts, strict=True)]
     if any(after for _, after in padding):
         # An uneven array cannot be partitioned, and padding a partitioned one would move it twice.
         array = jnp.pad(place(array, grid.mesh, REPLICATED), padding)

@@ -4,8 +4,14 @@
 //! outside the result counts too. What is right is the business of the kernels' own tests.
 //!
 //! With the feature `cuda` and `MESHSOLVE_TEST_GPU=1` in the environment every case also runs on the
-//! first GPU, with the kernels as the driver compiled them. `PROPTEST_CASES` sets how many cases there are.
+//! first GPU, with the kernels as the driver compiled them. `PROPTEST_CASES` sets how many cases there are:
+//! with few of them, and `--skip large`, the suite also fits a tool that checks every access.
 #![cfg(feature = "emulator")]
+
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(feature = "cuda")]
+mod large;
 
 use meshsolve::communicator::LocalCommunicator;
 use meshsolve::device::emulator::{EmulatorDevice, Order};
@@ -15,7 +21,7 @@ use meshsolve::routines::{Backend, Operands, run};
 use meshsolve::simulate::on_ranks;
 use meshsolve::solver::FaerSolver;
 use meshsolve::{DType, Result};
-use meshsolve_kernels::args::InPlaceArgs;
+use meshsolve_kernels::args::{MoveSegmentsArgs, TransposeBlocksArgs};
 use proptest::prelude::*;
 
 /// Memory aligned to 16 bytes, filled with bits that are finite numbers in every element type and
@@ -68,69 +74,6 @@ fn agree<const N: usize>(memories: [Memory; N], order: Order, operate: impl Fn(&
     assert!(on_cpu != memories, "the operations changed nothing, so nothing was compared");
 }
 
-/// The first GPU of this machine.
-#[cfg(feature = "cuda")]
-mod gpu {
-    use super::{Buffer, Device, Memory};
-    use cust::context::CurrentContext;
-    use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
-    use cust::stream::{Stream, StreamFlags};
-    use meshsolve::device::cuda::{CudaDevice, DriverMemory};
-
-    /// Whether tests run on the GPU.
-    pub fn is_wanted() -> bool {
-        std::env::var_os("MESHSOLVE_TEST_GPU").is_some_and(|value| value == "1")
-    }
-
-    /// Runs `body` with the GPU, on a stream that waits for no other.
-    pub fn with_device<R>(body: impl FnOnce(&CudaDevice<'_>, &Stream) -> R) -> R {
-        thread_local! {
-            static STREAM: Stream = {
-                // The context stays, for the kernels are kept in it.
-                std::mem::forget(cust::quick_init().expect("a GPU, as MESHSOLVE_TEST_GPU=1 says"));
-                Stream::new(StreamFlags::NON_BLOCKING, None).unwrap()
-            };
-        }
-        STREAM.with(|stream| {
-            // SAFETY: the stream lives as long as the thread, whose current context is the stream's.
-            let memory = unsafe { DriverMemory::new(stream.as_inner()) };
-            // SAFETY: as above.
-            let device = unsafe { CudaDevice::new(stream.as_inner(), &memory) }.unwrap();
-            body(&device, stream)
-        })
-    }
-
-    /// What device memory holds, as the operations see it.
-    pub fn window<T: DeviceCopy>(memory: &DeviceBuffer<T>) -> Buffer {
-        let bytes = (memory.len() * size_of::<T>()) as u64;
-        // SAFETY: the tests use the window only while the memory lives, in the order of one stream.
-        unsafe { Buffer::from_raw(memory.as_device_ptr().as_raw() as *mut u8, bytes) }
-    }
-
-    /// Waits for uploads: they may still be under way when the call returns, and no stream waits for them.
-    pub fn finish_uploads() {
-        CurrentContext::synchronize().unwrap();
-    }
-
-    /// The memories after the operations, which ran on copies of them.
-    pub fn operate<const N: usize>(
-        memories: &[Memory; N],
-        operate: impl Fn(&dyn Device, [Buffer; N]),
-    ) -> [Memory; N] {
-        with_device(|device, stream| {
-            let copies = memories.each_ref().map(|memory| DeviceBuffer::from_slice(&memory.0).unwrap());
-            finish_uploads();
-            operate(device, copies.each_ref().map(window));
-            stream.synchronize().unwrap();
-            copies.map(|copy| {
-                let mut memory = Memory(vec![0; copy.len()]);
-                copy.copy_to(&mut memory.0).unwrap();
-                memory
-            })
-        })
-    }
-}
-
 /// Stands in for the GPU in a build without the feature `cuda`.
 #[cfg(not(feature = "cuda"))]
 mod gpu {
@@ -143,70 +86,6 @@ mod gpu {
     pub fn operate<const N: usize>(_: &[Memory; N], _: impl Fn(&dyn Device, [Buffer; N])) -> [Memory; N] {
         panic!("MESHSOLVE_TEST_GPU=1 needs a build with the feature `cuda`")
     }
-}
-
-/// Element positions that need 32 bits and more. No host loops and no emulator: the expected word
-/// follows from its position.
-#[cfg(feature = "cuda")]
-#[test]
-fn conversions_of_more_than_two_to_the_31_elements() {
-    use cust::memory::{CopyDestination, DeviceBuffer};
-
-    if !gpu::is_wanted() {
-        eprintln!("skipped: needs a GPU with 18 GB free and MESHSOLVE_TEST_GPU=1");
-        return;
-    }
-    const CHUNK: usize = 1 << 24;
-    const RUN: usize = 1 << 12;
-    /// Differs from place to place: the factor is odd.
-    fn word(place: usize) -> u32 {
-        (place as u32).wrapping_mul(0x9E37_79B1)
-    }
-    let expect = |data: &DeviceBuffer<u32>, source: &dyn Fn(usize) -> usize| {
-        let last = data.len() - RUN;
-        // The whole buffer at distances that share no factor with the strips, its end, and where
-        // positions leave 31 bits.
-        let starts = (0..last).step_by(1_000_003).chain([last, (1 << 31) - RUN / 2]);
-        let mut words = vec![0; RUN];
-        for start in starts.filter(|&start| start <= last) {
-            data.index(start..start + RUN).copy_to(&mut words).unwrap();
-            for (place, &found) in (start..).zip(&words) {
-                let source = source(place);
-                assert_eq!(found, word(source), "element {place} is not the source's element {source}");
-            }
-        }
-    };
-    let (short, long) = (3, 715_827_885);
-    let count = short * long;
-    assert!(count > 1 << 31);
-    gpu::with_device(|cuda, stream| {
-        let device: &dyn Device = cuda;
-        for (rows, cols) in [(short, long), (long, short)] {
-            // SAFETY: every word is written before it is read.
-            let (mut row_major, mut col_major) = unsafe {
-                (DeviceBuffer::uninitialized(count).unwrap(), DeviceBuffer::uninitialized(count).unwrap())
-            };
-            for start in (0..count).step_by(CHUNK) {
-                let words: Vec<u32> = (start..count.min(start + CHUNK)).map(word).collect();
-                row_major.index(start..start + words.len()).copy_from(&words).unwrap();
-            }
-            col_major.set_32(u32::MAX).unwrap();
-            gpu::finish_uploads();
-            let [m, n] = [rows, cols].map(|extent| extent as u64);
-            let by_rows = view(DType::F32, gpu::window(&row_major), n, m, n);
-            let by_cols = view(DType::F32, gpu::window(&col_major), m, m, n);
-            let (row_map, col_map) = (IndexMap::identity(m), IndexMap::identity(n));
-            device.convert_forward(&by_rows, &by_cols, row_map, col_map).unwrap();
-            stream.synchronize().unwrap();
-            expect(&col_major, &|place| place % rows * cols + place / rows);
-
-            row_major.set_32(u32::MAX).unwrap();
-            gpu::finish_uploads();
-            device.convert_reverse(&by_cols, &by_rows, row_map, col_map).unwrap();
-            stream.synchronize().unwrap();
-            expect(&row_major, &|place| place);
-        }
-    });
 }
 
 /// 40 cases unless the environment says otherwise.
@@ -318,6 +197,11 @@ fn any_mapped() -> impl Strategy<Value = (u64, u64, IndexMap, IndexMap)> {
         .prop_flat_map(|(rows, cols)| (Just(rows), Just(cols), any_map(rows), any_map(cols)))
 }
 
+/// The buffer from its element `offset` on.
+fn from_element(offset: u64, dtype: DType, buffer: Buffer) -> Buffer {
+    buffer.slice(offset * dtype.size(), buffer.bytes() - offset * dtype.size())
+}
+
 fn view(dtype: DType, data: Buffer, ld: u64, rows: u64, cols: u64) -> MatrixView {
     MatrixView { dtype, data, leading_dimension: ld, rows, cols }
 }
@@ -326,11 +210,16 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn conversions((rows, cols, row_map, col_map) in any_mapped(), slack in 0_u64..4, dtype in any_dtype(), order in any_order()) {
+    fn conversions(
+        (rows, cols, row_map, col_map) in any_mapped(), slack in 0_u64..4, offsets in (0_u64..3, 0_u64..3),
+        dtype in any_dtype(), order in any_order(),
+    ) {
         let (wide, tall) = (col_map.limit + slack, rows + slack);
-        let row_major = Memory::new(row_map.limit * wide * dtype.size());
-        let col_major = Memory::new((cols * tall + 1) * dtype.size());
+        let row_major = Memory::new((offsets.0 + row_map.limit * wide) * dtype.size());
+        let col_major = Memory::new((offsets.1 + cols * tall + 1) * dtype.size());
         let operate = |forward: bool| move |device: &dyn Device, [row_major, col_major]: [Buffer; 2]| {
+            let (row_major, col_major) =
+                (from_element(offsets.0, dtype, row_major), from_element(offsets.1, dtype, col_major));
             let row_major = view(dtype, row_major, wide, row_map.limit, col_map.limit);
             let col_major = view(dtype, col_major, tall, rows, cols);
             if forward {
@@ -348,36 +237,37 @@ proptest! {
 
     #[test]
     fn conversion_in_place(
-        rows in 2_u64..90, cols in 2_u64..90, room in 1_u64..200, dtype in any_dtype(), order in any_order(),
+        rows in 2_u64..90, cols in 2_u64..90, room in 1_u64..200, offset in 0_u64..3, dtype in any_dtype(),
+        order in any_order(),
     ) {
-        let matrix = Memory::new(rows * cols * dtype.size());
+        let matrix = Memory::new((offset + rows * cols) * dtype.size());
         let scratch = Memory::new(room * rows.max(cols) * dtype.size());
         agree([matrix, scratch], order, |device, [matrix, scratch]| {
+            let matrix = from_element(offset, dtype, matrix);
             device.convert_in_place(dtype, matrix, rows, cols, scratch).unwrap();
         });
     }
 
     #[test]
     fn every_step_of_the_conversion_in_place(
-        p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, stride in 1_u64..400, dtype in any_dtype(), order in any_order(),
+        p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, len in 1_u64..80, stride in 1_u64..400, offset in 0_u64..3,
+        dtype in any_dtype(), order in any_order(),
     ) {
-        let matrix = Memory::new(p * q * g * g * dtype.size());
-        let args = InPlaceArgs { buf: 0, scratch: 0, p, q, g, stride };
-        let scratch = Memory::new(args.cuts() * g * dtype.size());
-        let size = dtype.element_size();
-        type Step = fn(meshsolve::device::ElementSize, InPlaceArgs) -> Operation;
-        let steps: [Step; 4] =
-            [Operation::TransposeBlocks, Operation::SaveCutSegments, Operation::MoveChains, Operation::MoveCycles];
-        for count in 1..=steps.len() {
-            agree([matrix.clone(), scratch.clone()], order, |device, [matrix, scratch]| {
-                let mut args = args;
-                (args.buf, args.scratch) = (matrix.address(), scratch.address());
-                for step in &steps[..count] {
-                    // SAFETY: the buffers hold the matrix and all cuts.
-                    unsafe { device.launch(&step(size, args)).unwrap() };
-                }
-            });
-        }
+        let (size, from) = (dtype.element_size(), offset * dtype.size());
+        agree([Memory::new(from + p * q * g * g * dtype.size())], order, |device, [matrix]| {
+            let args = TransposeBlocksArgs { buf: matrix.address() + from, p, q, g };
+            // SAFETY: the buffer holds the matrix.
+            unsafe { device.launch(&Operation::TransposeBlocks(size, args)).unwrap() };
+        });
+        prop_assume!(p * q > 1 && stride < p * q * g);
+        let args = MoveSegmentsArgs { buf: 0, scratch: 0, p, q, g, len, stride };
+        let matrix = Memory::new(from + args.segments() * len * dtype.size());
+        let scratch = Memory::new(args.cuts() * len * dtype.size());
+        agree([matrix, scratch], order, |device, [matrix, scratch]| {
+            let args = MoveSegmentsArgs { buf: matrix.address() + from, scratch: scratch.address(), ..args };
+            // SAFETY: the buffers hold the segments and the cuts.
+            unsafe { device.launch(&Operation::MoveSegments(size, args)).unwrap() };
+        });
     }
 
     #[test]
@@ -390,8 +280,7 @@ proptest! {
         let mut target = Memory::new((offset + lines * to) * size);
         target.0.iter_mut().for_each(|unit| *unit = !*unit);
         agree([Memory::new((offset + lines * from) * size), target], order, |device, [src, dst]| {
-            let src = src.slice(offset * size, src.bytes() - offset * size);
-            let dst = dst.slice(offset * size, dst.bytes() - offset * size);
+            let (src, dst) = (from_element(offset, dtype, src), from_element(offset, dtype, dst));
             device.copy_lines(dtype, src, from, dst, to, len, lines).unwrap();
         });
     }
@@ -399,24 +288,27 @@ proptest! {
     #[test]
     fn permutations_of_slots(
         sources in (2_u32..10).prop_flat_map(|n| Just((0..n).collect::<Vec<_>>()).prop_shuffle()),
-        tile in 1_u64..40, other in 1_u64..40, dtype in any_dtype(), order in any_order(),
+        tile in 1_u64..40, other in 1_u64..40, slack in 0_u64..4, offset in 0_u64..3, dtype in any_dtype(),
+        order in any_order(),
     ) {
         let permutation = Permutation::from_sources(&sources);
         prop_assume!(!permutation.is_identity());
         let along = sources.len() as u64 * tile;
-        let matrix = Memory::new(along * other * dtype.size());
+        let matrix = Memory::new((offset + (along + slack) * other) * dtype.size());
         agree([matrix.clone()], order, |device, [matrix]| {
-            device.permute_columns(&view(dtype, matrix, other, other, along), tile, &permutation).unwrap();
+            let matrix = view(dtype, from_element(offset, dtype, matrix), other, other, along);
+            device.permute_columns(&matrix, tile, &permutation).unwrap();
         });
         agree([matrix], order, |device, [matrix]| {
-            device.permute_rows(&view(dtype, matrix, along, along, other), tile, &permutation).unwrap();
+            let matrix = view(dtype, from_element(offset, dtype, matrix), along + slack, along, other);
+            device.permute_rows(&matrix, tile, &permutation).unwrap();
         });
     }
 
     #[test]
     fn identity_and_fill(
         (rows, cols, row_map, col_map) in any_mapped(), real in (0_u64..80, 0_u64..80), guard in 0_i32..3,
-        count in 1_u64..1000, dtype in any_dtype(), order in any_order(),
+        count in 1_u64..1000, offset in 0_u64..3, dtype in any_dtype(), order in any_order(),
     ) {
         let matrix = Memory::new(rows * cols * dtype.size());
         let guarded = [matrix.clone(), Memory::of(&[guard]), Memory::new(64)];
@@ -430,9 +322,10 @@ proptest! {
             let matrix = view(dtype, matrix, rows, rows, cols);
             device.set_identity(&matrix, row_map, col_map, [IndexMap::identity(0); 2], None).unwrap();
         });
-        let filled = [Memory::new(count * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
+        let filled = [Memory::new((offset + count) * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
         agree(filled, order, |device, [data, guard, changed]| {
-            device.fill(dtype, data.slice(0, count * dtype.size()), dtype.nan_bits(), Some(guard)).unwrap();
+            let data = data.slice(offset * dtype.size(), count * dtype.size());
+            device.fill(dtype, data, dtype.nan_bits(), Some(guard)).unwrap();
             device.fill(DType::I32, changed, [7, 0], None).unwrap();
         });
     }
