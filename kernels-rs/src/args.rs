@@ -358,6 +358,18 @@ pub struct FindNonFiniteArgs {
     pub triangle: u32,
 }
 
+/// Arguments of `find_non_finite_anywhere`: as `find_non_finite`, in `count` contiguous real numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct FindAnywhereArgs {
+    /// The numbers; a complex one is two.
+    pub buf: Address,
+    /// Address of the `i32` to set.
+    pub flag: Address,
+    /// How many.
+    pub count: u64,
+}
+
 /// Arguments of `diag_log_sum`: the sum of ln|real part| over this device's diagonal entries.
 ///
 /// Covers every (i, j) with equal, valid global indices below `n`; the sum is taken in f64 and in a

@@ -160,8 +160,8 @@ pub(crate) const fn tile_threads(edge: u32, size: ElementSize) -> u32 {
 fn convert(kernel: &'static str, size: ElementSize, args: ConvertArgs) -> Call<ConvertArgs> {
     let edge = convert_edge(size);
     let tiles = ceil_div(args.rows, edge.into()) * ceil_div(args.cols, edge.into());
-    // The tile, and an offset for each of its rows, its columns and its vectors of columns.
-    let shared_bytes = tile_bytes(edge, size) + 3 * edge * 8;
+    // The tile, and an offset for each of its rows and columns.
+    let shared_bytes = tile_bytes(edge, size) + 2 * edge * 8;
     let block = [tile_threads(edge, size), 1, 1];
     Call { kernel, geometry: Geometry { block, ..Geometry::blocks(tiles, shared_bytes) }, args }
 }
@@ -308,6 +308,18 @@ pub fn find_non_finite(real: RealType, args: FindNonFiniteArgs) -> Call<FindNonF
     Call {
         kernel: real.pick(["find_non_finite_f32", "find_non_finite_f64"]),
         geometry: strips(args.rows, args.cols),
+        args,
+    }
+}
+
+/// Vectors of 16 bytes that a thread of `find_non_finite_anywhere` reads before it looks at the first.
+pub(crate) const SEARCHED: u64 = 4;
+
+/// Looks for numbers that are not finite in contiguous memory.
+pub fn find_non_finite_anywhere(real: RealType, args: FindAnywhereArgs) -> Call<FindAnywhereArgs> {
+    Call {
+        kernel: real.pick(["find_non_finite_anywhere_f32", "find_non_finite_anywhere_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.count, u64::from(THREADS) * SEARCHED), 0),
         args,
     }
 }

@@ -344,10 +344,17 @@ fn the_cheapest_candidate_is_taken() {
     };
     let donated = ("\"keep_a\":true", "\"keep_a\":false");
     // Large enough for bytes and operations to count, not rounds alone.
-    for grid in [[1, 2], [2, 1], [2, 2], [2, 4], [1, 8]] {
-        assert_eq!(chosen(grid, 65536, 1024, REPLICATED, "null", donated), "reading, transposed", "{grid:?}");
+    for (grid, to_give, to_keep) in [
+        ([2, 2], "reading, transposed", "reading"),
+        // The solver is quicker on a grid that has no more columns than rows.
+        ([2, 1], "reading", "reading"),
+        ([1, 2], "reading, transposed", "reading, transposed"),
+        ([2, 4], "reading, transposed", "reading, transposed"),
+        ([1, 8], "reading, transposed", "reading, transposed"),
+    ] {
+        assert_eq!(chosen(grid, 65536, 1024, REPLICATED, "null", donated), to_give, "{grid:?}");
         // A that lives on is copied once in any case, and a copy may as well convert.
-        assert_eq!(chosen(grid, 65536, 1024, ROWS_SHARDED, "null", ("", "")), "reading", "{grid:?}");
+        assert_eq!(chosen(grid, 65536, 1024, ROWS_SHARDED, "null", ("", "")), to_keep, "{grid:?}");
         let promised = chosen(grid, 65536, 1024, REPLICATED, "\"lower\"", donated);
         assert!(promised.starts_with("stages"), "{grid:?} {promised}");
     }
@@ -355,6 +362,31 @@ fn the_cheapest_candidate_is_taken() {
     assert_eq!(chosen([2, 2], 8200, 4096, ROWS_SHARDED, "null", ("", "")), "stages");
     let stages = ("\"keep_a\"", "\"layout\":\"stages\",\"keep_a\"");
     assert!(chosen([2, 2], 65536, 1024, ROWS_SHARDED, "null", stages).starts_with("stages"));
+}
+
+/// Two devices along one axis: the solver is quickest on a grid of one column, and takes A as it stands or
+/// by one pass.
+#[test]
+fn ways_on_two_devices() {
+    for (grid, keep_a, expected) in [
+        ([1, 2], false, "reading, transposed"),
+        ([1, 2], true, "reading, transposed"),
+        ([2, 1], false, "reading"),
+        ([2, 1], true, "reading"),
+    ] {
+        for n in [16384_u64, 32768, 65536, 100_000] {
+            let plan = Plan::from_json(&format!(
+                r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":1,"grid":[{},{}],"tile":null,
+                    "b":{{"rows":"sharded","cols":"replicated"}},"triangle":null,"log_det":false,
+                    "keep_a":{keep_a}}}"#,
+                grid[0], grid[1]
+            ))
+            .unwrap();
+            let Plan::Potrs(potrs) = &plan;
+            assert_eq!(potrs.candidate().to_string(), expected, "{}", potrs.explain());
+            assert_eq!(potrs.a().forward_traffic(0).sent, 0);
+        }
+    }
 }
 
 #[test]

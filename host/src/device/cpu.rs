@@ -4,7 +4,7 @@ use super::{Buffer, Device, ElementSize, Operation, RealType};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
     FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
     Triangle,
 };
@@ -75,6 +75,8 @@ impl Device for CpuDevice {
                 Operation::Conjugate(RealType::F64, args) => conjugate::<f64>(args),
                 Operation::FindNonFinite(RealType::F32, args) => find_non_finite::<f32>(args),
                 Operation::FindNonFinite(RealType::F64, args) => find_non_finite::<f64>(args),
+                Operation::FindNonFiniteAnywhere(RealType::F32, args) => find_anywhere::<f32>(args),
+                Operation::FindNonFiniteAnywhere(RealType::F64, args) => find_anywhere::<f64>(args),
                 Operation::DiagLogSum(real, args) => sum_diagonal_logs(*real, args),
                 Operation::ScaleTo(real, args) => scale_to(*real, args),
                 Operation::CombineStatus(args) => combine_status(args),
@@ -357,6 +359,18 @@ impl Finite for f32 {
 impl Finite for f64 {
     fn is_finite(self) -> bool {
         self.is_finite()
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn find_anywhere<R: Finite>(args: &FindAnywhereArgs) {
+    // SAFETY: the numbers and the flag are there.
+    unsafe {
+        let numbers = std::slice::from_raw_parts(pointer::<R>(args.buf), at(args.count));
+        if !numbers.iter().all(|number| number.is_finite()) {
+            *pointer::<i32>(args.flag) = 1;
+        }
     }
 }
 

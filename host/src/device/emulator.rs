@@ -56,6 +56,9 @@ impl Device for EmulatorDevice {
                 Operation::Fill(size, args) => self.run(launch::fill(size, args)),
                 Operation::Conjugate(real, args) => self.run(launch::conjugate(real, args)),
                 Operation::FindNonFinite(real, args) => self.run(launch::find_non_finite(real, args)),
+                Operation::FindNonFiniteAnywhere(real, args) => {
+                    self.run(launch::find_non_finite_anywhere(real, args))
+                }
                 Operation::DiagLogSum(real, args) => self.run(launch::diag_log_sum(real, args)),
                 Operation::ScaleTo(real, args) => self.run(launch::scale_to(real, args)),
                 Operation::CombineStatus(args) => self.run(launch::combine_status(args)),

@@ -17,7 +17,7 @@ use crate::Result;
 pub use buffer::Buffer;
 pub use cpu::CpuDevice;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
     FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
@@ -38,6 +38,7 @@ pub enum Operation {
     Fill(ElementSize, FillArgs),
     Conjugate(RealType, ConjugateArgs),
     FindNonFinite(RealType, FindNonFiniteArgs),
+    FindNonFiniteAnywhere(RealType, FindAnywhereArgs),
     DiagLogSum(RealType, DiagLogSumArgs),
     ScaleTo(RealType, ScaleToArgs),
     CombineStatus(CombineStatusArgs),

@@ -3,7 +3,7 @@
 use super::{Buffer, Device, IndexMap, Operation, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs,
+    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
     FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
 };
 use std::sync::Arc;
@@ -170,8 +170,8 @@ impl dyn Device + '_ {
     ///
     /// Blocks of g × g (g the greatest common divisor) are transposed first; then segments of g
     /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
-    /// segments: more of it means more and shorter chains, up to one for each [`LEAST_STRIDE`]
-    /// segments. It must hold at least one segment unless the matrix is square.
+    /// segments: more of it means more and shorter chains, up to one for every 16 segments. It
+    /// must hold at least one segment unless the matrix is square.
     pub fn convert_in_place(
         &self,
         dtype: DType,
@@ -329,6 +329,15 @@ impl dyn Device + '_ {
         };
         // SAFETY: the matrix and the flag were checked.
         unsafe { self.launch(&Operation::FindNonFinite(view.dtype.real_type(), args)) }
+    }
+
+    /// Sets the word `flag` to 1 if an element of `data` is not finite.
+    pub fn find_non_finite_anywhere(&self, dtype: DType, data: Buffer, flag: Buffer) -> Result<()> {
+        check("flag", flag, 4, 1, 1, 1);
+        let count = data.bytes() / dtype.real().size();
+        let args = FindAnywhereArgs { buf: data.address(), flag: flag.address(), count };
+        // SAFETY: `count` real numbers fit into the buffer, the flag was checked.
+        unsafe { self.launch(&Operation::FindNonFiniteAnywhere(dtype.real_type(), args)) }
     }
 
     /// Stores the sum of ln|Re aᵢᵢ| over this device's diagonal entries in the f64 `out`.

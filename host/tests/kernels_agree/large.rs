@@ -135,8 +135,9 @@ fn every_kernel_with_more_than_two_to_the_31_elements() {
         identity(&mut large, [715_827_885, 3], 0);
         fill(&mut large, 1, (1 << 31) + 3);
         fill(&mut large, 0, (1 << 31) + 4);
-        search_for_non_finite_elements(&mut large, [3, 715_827_885]);
-        search_for_non_finite_elements(&mut large, [715_827_885, 3]);
+        conjugate(&mut large, 2, (1 << 30) + 3);
+        search_for_non_finite_elements(&mut large, [3, 715_827_885], 0);
+        search_for_non_finite_elements(&mut large, [715_827_885, 3], 1);
         sum_of_logarithms(&mut large, [3, 715_827_885]);
     });
 }
@@ -221,9 +222,10 @@ fn permutation_of_columns(large: &mut Large<'_>, rows: u64, [slots, tile]: [u64;
 fn identity(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
     let n = rows.max(cols);
     let (row_map, col_map) = (from_first(n - rows, n), from_first(n - cols, n));
+    let real = [row_map, col_map].map(|map| IndexMap { limit: n - 2, ..map });
     large.on_copy(|large| {
         let matrix = view(DType::F32, large.result(offset), rows, rows, cols);
-        large.device.set_identity(&matrix, row_map, col_map, n - 2, None).unwrap();
+        large.device.set_identity(&matrix, row_map, col_map, real, None).unwrap();
     });
     large.expect(&format!("{rows} × {cols} of the identity"), |place| {
         let Some((j, i)) = element(place, offset, rows, cols, rows) else { return word(place) };
@@ -246,23 +248,41 @@ fn fill(large: &mut Large<'_>, offset: u64, count: u64) {
     });
 }
 
-fn search_for_non_finite_elements(large: &mut Large<'_>, [rows, cols]: [u64; 2]) {
+/// Complex numbers of two words.
+fn conjugate(large: &mut Large<'_>, offset: u64, count: u64) {
+    let value = 2.5_f32;
+    large.result.set_32(value.to_bits()).unwrap();
+    large.run(|large| {
+        large.device.conjugate(DType::C64, large.result(offset).slice(0, 8 * count)).unwrap();
+    });
+    large.expect(&format!("{count} conjugates"), |place| {
+        let imaginary = element(place, offset, 2, count, 2).is_some_and(|(_, part)| part == 1);
+        f32::to_bits(if imaginary { -value } else { value })
+    });
+}
+
+/// As a matrix and as a buffer.
+fn search_for_non_finite_elements(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
     let maps = (IndexMap::identity(rows), IndexMap::identity(cols));
-    let last = (rows * cols - 1) as usize;
+    let last = (offset + rows * cols - 1) as usize;
     large.result.set_32(1.0_f32.to_bits()).unwrap();
     for (place, value, expected) in
         [(last + 1, f32::NAN, 0), (last, f32::INFINITY, 1), (last, 1.0, 0), (1 << 31, f32::NAN, 1)]
     {
         large.result.index(place..place + 1).copy_from(&[value.to_bits()]).unwrap();
-        let flag = DeviceBuffer::from_slice(&[0_i32]).unwrap();
+        let flags = [0, 0].map(|flag: i32| DeviceBuffer::from_slice(&[flag]).unwrap());
         large.run(|large| {
-            let matrix = view(DType::F32, large.result(0), rows, rows, cols);
-            let flag = gpu::window(&flag);
-            large.device.find_non_finite(&matrix, maps.0, maps.1, Triangle::Both, flag).unwrap();
+            let data = large.result(offset).slice(0, 4 * rows * cols);
+            let matrix = view(DType::F32, data, rows, rows, cols);
+            let [of_matrix, of_buffer] = flags.each_ref().map(gpu::window);
+            large.device.find_non_finite(&matrix, maps.0, maps.1, Triangle::Both, of_matrix).unwrap();
+            large.device.find_non_finite_anywhere(DType::F32, data, of_buffer).unwrap();
         });
-        let mut found = [-1];
-        flag.copy_to(&mut found).unwrap();
-        assert_eq!(found, [expected], "{rows} × {cols}: {value} at {place}");
+        for flag in &flags {
+            let mut found = [-1];
+            flag.copy_to(&mut found).unwrap();
+            assert_eq!(found, [expected], "{rows} × {cols}: {value} at {place}");
+        }
     }
 }
 

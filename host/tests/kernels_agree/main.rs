@@ -344,7 +344,12 @@ proptest! {
         bytemuck::cast_slice_mut::<_, u8>(&mut matrix.0)[place..][..real_size as usize].fill(0xFF);
         agree([matrix, Memory::of(&[0_i32; 4]), Memory::new(64)], order, |device, [matrix, flag, changed]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.find_non_finite(&matrix, row_map, col_map, triangle, flag).unwrap();
+            device.find_non_finite(&matrix, row_map, col_map, triangle, flag.slice(0, 4)).unwrap();
+            device.find_non_finite_anywhere(dtype, matrix.data, flag.slice(4, 4)).unwrap();
+            // From the second number on, which is not aligned to 16 bytes, and without the last.
+            let bytes = (numbers - 1) * real_size;
+            let inner = matrix.data.slice(real_size.min(bytes), bytes.saturating_sub(real_size));
+            device.find_non_finite_anywhere(dtype, inner, flag.slice(8, 4)).unwrap();
             device.fill(DType::I32, changed, [0, 0], None).unwrap();
         });
     }

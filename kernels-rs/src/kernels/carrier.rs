@@ -66,6 +66,12 @@ impl Carrier for u128 {
 
 /// The real types of the kernels that compute.
 pub(crate) trait Real: Copy {
+    /// How many there are in 16 bytes.
+    const LANES: u64;
+
+    /// Whether one of the numbers in these 16 bytes is infinite or not a number.
+    fn any_non_finite(vector: u128) -> bool;
+
     /// Neither infinite nor not a number.
     fn is_finite(self) -> bool;
 
@@ -80,6 +86,12 @@ pub(crate) trait Real: Copy {
 }
 
 impl Real for f32 {
+    const LANES: u64 = 4;
+    #[inline(always)]
+    fn any_non_finite(vector: u128) -> bool {
+        let lane = |k: u32| f32::from_bits((vector >> (32 * k)) as u32).is_finite();
+        !(lane(0) & lane(1) & lane(2) & lane(3))
+    }
     #[inline(always)]
     fn is_finite(self) -> bool {
         f32::is_finite(self)
@@ -99,6 +111,12 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
+    const LANES: u64 = 2;
+    #[inline(always)]
+    fn any_non_finite(vector: u128) -> bool {
+        let lane = |k: u32| f64::from_bits((vector >> (64 * k)) as u64).is_finite();
+        !(lane(0) & lane(1))
+    }
     #[inline(always)]
     fn is_finite(self) -> bool {
         f64::is_finite(self)

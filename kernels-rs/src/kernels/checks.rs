@@ -1,8 +1,10 @@
 //! What only the device knows: whether the input is finite, and what all devices found.
 
 use super::carrier::Real;
-use super::work::for_each_mapped;
-use crate::args::{CombineStatusArgs, FindNonFiniteArgs, Triangle};
+use super::work::{for_each_item, for_each_mapped};
+use crate::args::{CombineStatusArgs, FindAnywhereArgs, FindNonFiniteArgs, Triangle, ceil_div};
+use crate::launch::{SEARCHED, THREADS};
+use cuda_std::thread::thread_idx_x;
 
 /// See [`FindNonFiniteArgs`].
 #[inline(always)]
@@ -28,6 +30,42 @@ pub(crate) unsafe fn find_non_finite<R: Real>(args: &FindNonFiniteArgs) {
         // Many threads may write; all write the same.
         // SAFETY: the flag is an i32 by the arguments' contract.
         unsafe { flag.write_volatile(1) };
+    }
+}
+
+/// See [`FindAnywhereArgs`]. Where the numbers begin at a multiple of 16 bytes they are read as vectors of
+/// that size; what is left is read one by one.
+#[inline(always)]
+pub(crate) unsafe fn find_non_finite_anywhere<R: Real>(args: &FindAnywhereArgs) {
+    let vectors = if args.buf.is_multiple_of(16) { args.count / R::LANES } else { 0 };
+    let of_block = u64::from(THREADS) * SEARCHED;
+    let mut found = false;
+    for_each_item(ceil_div(vectors, of_block), |item| {
+        let first = item * of_block + u64::from(thread_idx_x());
+        let place = |k: usize| first + k as u64 * u64::from(THREADS);
+        // Bits of zero are finite.
+        let read: [u128; SEARCHED as usize] = core::array::from_fn(|k| match place(k) < vectors {
+            // SAFETY: only vectors inside the buffer are read.
+            true => unsafe { *(args.buf as *const u128).add(place(k) as usize) },
+            false => 0,
+        });
+        // Indexed, because an iterator over the array would keep it in memory instead of registers.
+        #[allow(clippy::needless_range_loop)]
+        for k in 0..SEARCHED as usize {
+            found |= R::any_non_finite(read[k]);
+        }
+    });
+    let done = vectors * R::LANES;
+    for_each_item(ceil_div(args.count - done, THREADS.into()), |item| {
+        let index = done + item * u64::from(THREADS) + u64::from(thread_idx_x());
+        if index < args.count {
+            // SAFETY: inside the buffer.
+            found |= unsafe { !(*(args.buf as *const R).add(index as usize)).is_finite() };
+        }
+    });
+    if found {
+        // SAFETY: the flag is an i32 by the arguments' contract; all threads write the same.
+        unsafe { (args.flag as *mut i32).write_volatile(1) };
     }
 }
 

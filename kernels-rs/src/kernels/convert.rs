@@ -14,8 +14,6 @@ struct Mapped {
     line_of: SharedMem<u64>,
     /// Row-major column for each column of the tile.
     col_of: SharedMem<u64>,
-    /// The first of the row-major columns for each vector of columns of the tile.
-    start_of: SharedMem<u64>,
     aligned: bool,
 }
 
@@ -26,14 +24,12 @@ impl Mapped {
     fn new<T: Carrier>(byte_offset: u32, edge: u32, address: u64, ld: u64) -> Self {
         let table = |at: u32| SharedMem::dynamic(byte_offset + at * edge * 8);
         let aligned = is_aligned::<T>(address, ld);
-        Self { line_of: table(0), col_of: table(1), start_of: table(2), aligned }
+        Self { line_of: table(0), col_of: table(1), aligned }
     }
 
     /// Fills the tables for the tile at `first`. A barrier must follow.
     #[inline(always)]
-    unsafe fn fill<T: Carrier>(&self, args: &ConvertArgs, edge: u32, ld: u64, first: (u64, u64)) {
-        let wide = 16 / T::SIZE.bytes();
-        let col = |at: u32| map_below(&args.col_map, first.1 + u64::from(at), args.cols);
+    unsafe fn fill(&self, args: &ConvertArgs, edge: u32, ld: u64, first: (u64, u64)) {
         let t = thread_idx_x();
         // SAFETY: there are more threads than entries, and each writes its own.
         unsafe {
@@ -41,15 +37,8 @@ impl Mapped {
                 let row = map_below(&args.row_map, first.0 + u64::from(t), args.rows);
                 self.line_of.write(t, if row == INVALID { INVALID } else { row * ld });
             } else if t < 2 * edge {
-                self.col_of.write(t - edge, col(t - edge));
-            } else if t < 2 * edge + edge / wide {
-                let t = t - 2 * edge;
-                let start = col(t * wide);
-                let mut whole = start % u64::from(wide) == 0;
-                for k in 1..wide {
-                    whole &= col(t * wide + k) == start.wrapping_add(k.into());
-                }
-                self.start_of.write(t, if whole { start } else { INVALID });
+                let col = map_below(&args.col_map, first.1 + u64::from(t - edge), args.cols);
+                self.col_of.write(t - edge, col);
             }
         }
     }
@@ -68,7 +57,7 @@ impl<T: Carrier> Lines<T> for Mapped {
 
     #[inline(always)]
     fn line(&self, line: u32) -> u64 {
-        // SAFETY: inside the tile; filled before a barrier. So are the others.
+        // SAFETY: inside the tile; filled before a barrier. So is the other.
         unsafe { self.line_of.read(line) }
     }
 
@@ -80,8 +69,11 @@ impl<T: Carrier> Lines<T> for Mapped {
 
     #[inline(always)]
     fn vector(&self, at: u32) -> u64 {
-        // SAFETY: see `line`.
-        unsafe { self.start_of.read(at) }
+        let wide = 16 / T::SIZE.bytes();
+        let col = |k: u32| Lines::<T>::element(self, at * wide + k);
+        let start = col(0);
+        let next_to_each_other = (1..wide).all(|k| col(k) == start.wrapping_add(k.into()));
+        if next_to_each_other && start % u64::from(wide) == 0 { start } else { INVALID }
     }
 }
 
@@ -115,7 +107,7 @@ pub(crate) unsafe fn forward<T: Carrier, const EDGE: u32>(args: &ConvertArgs) {
         // SAFETY: offsets that exist are inside the matrices, by the arguments' contract; the tile is
         // written between the two barriers and read after the second, before the first of the next tile.
         unsafe {
-            rows.fill::<T>(args, EDGE, args.ld_src, first);
+            rows.fill(args, EDGE, args.ld_src, first);
             sync_threads();
             tile.put(Tile::<T, EDGE>::load(src, &rows), src, &rows);
             sync_threads();
@@ -135,9 +127,8 @@ pub(crate) unsafe fn reverse<T: Carrier, const EDGE: u32>(args: &ConvertArgs) {
         // SAFETY: offsets as in `forward`; the tile and the tables are written before the first barrier
         // and read between the two.
         unsafe {
-            let share = Tile::<T, EDGE>::load(src, &columns);
-            rows.fill::<T>(args, EDGE, args.ld_dst, first);
-            tile.put(share, src, &columns);
+            rows.fill(args, EDGE, args.ld_dst, first);
+            tile.put(Tile::<T, EDGE>::load(src, &columns), src, &columns);
             sync_threads();
             tile.store(dst, &rows);
             sync_threads();

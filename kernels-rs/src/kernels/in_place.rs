@@ -146,9 +146,9 @@ unsafe fn move_chain<T: Carrier>(begin: u64, x: u64, args: &MoveSegmentsArgs) {
             })
         };
         let store = |segment: u64, values: [T; PER_LINE as usize]| {
-            for n in 0..PER_LINE as usize {
+            for (n, value) in values.iter().enumerate() {
                 if at(n) < args.len {
-                    *buf.add((segment * args.len + at(n)) as usize) = values[n];
+                    *buf.add((segment * args.len + at(n)) as usize) = *value;
                 }
             }
         };

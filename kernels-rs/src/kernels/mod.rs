@@ -93,6 +93,8 @@ kernels! {
     conjugate_f64(ConjugateArgs) = padding::conjugate::<f64>;
     find_non_finite_f32(FindNonFiniteArgs) = checks::find_non_finite::<f32>;
     find_non_finite_f64(FindNonFiniteArgs) = checks::find_non_finite::<f64>;
+    find_non_finite_anywhere_f32(FindAnywhereArgs) = checks::find_non_finite_anywhere::<f32>;
+    find_non_finite_anywhere_f64(FindAnywhereArgs) = checks::find_non_finite_anywhere::<f64>;
     diag_log_sum_f32(DiagLogSumArgs) = reduce::diag_log_sum::<f32>;
     diag_log_sum_f64(DiagLogSumArgs) = reduce::diag_log_sum::<f64>;
     scale_to_f32(ScaleToArgs) = reduce::scale_to::<f32>;

@@ -32,9 +32,9 @@ pub(crate) unsafe fn copy_lines<T: Carrier>(args: &CopyLinesArgs) {
                 Some((x, line)) => *src.add((line * args.ld_src + x) as usize),
                 None => T::default(),
             });
-            for k in 0..COPIED as usize {
+            for (k, value) in values.iter().enumerate() {
                 if let Some((x, line)) = place(k) {
-                    *dst.add((line * args.ld_dst + x) as usize) = values[k];
+                    *dst.add((line * args.ld_dst + x) as usize) = *value;
                 }
             }
         }

@@ -139,9 +139,9 @@ impl<T: Carrier, const EDGE: u32> Tile<T, EDGE> {
                         None => T::default(),
                     }
                 });
-                for k in 0..VECTORS as usize {
+                for (k, value) in values.iter().enumerate() {
                     let (line, at) = share(k);
-                    self.elements.write(Self::element_place(at, line), values[k]);
+                    self.elements.write(Self::element_place(at, line), *value);
                 }
             }
         }
@@ -238,5 +238,5 @@ impl<T: Carrier> Lines<T> for Plain {
 /// Whether lines `ld` elements apart all start at a multiple of 16 bytes.
 #[inline(always)]
 pub(crate) fn is_aligned<T: Carrier>(address: u64, ld: u64) -> bool {
-    T::SIZE.bytes() == 16 || (address | ld * u64::from(T::SIZE.bytes())) % 16 == 0
+    T::SIZE.bytes() == 16 || (address | (ld * u64::from(T::SIZE.bytes()))).is_multiple_of(16)
 }

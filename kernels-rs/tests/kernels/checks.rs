@@ -1,8 +1,8 @@
 use crate::support::*;
 use bytemuck::Pod;
-use meshsolve_kernels::args::{CombineStatusArgs, FindNonFiniteArgs, IndexMap, Triangle};
+use meshsolve_kernels::args::{CombineStatusArgs, FindAnywhereArgs, FindNonFiniteArgs, IndexMap, Triangle};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{RealType, combine_status, find_non_finite};
+use meshsolve_kernels::launch::{RealType, combine_status, find_non_finite, find_non_finite_anywhere};
 
 /// Puts each of `bad` at each of some places of a finite matrix and asks the kernel.
 fn check_non_finite<R: Pod>(real: RealType, parts: usize, finite: &[R], bad: &[R], order: Order) {
@@ -53,6 +53,45 @@ fn non_finite_elements_are_found_in_their_triangle_only() {
     for (order, parts) in [(Order::Forward, 1), (Order::Reverse, 2), (Order::Shuffled(3), 1)] {
         check_non_finite(RealType::F32, parts, &F32, &BAD_F32, order);
         check_non_finite(RealType::F64, parts, &F64, &BAD_F64, order);
+    }
+}
+
+/// Puts `bad` at each place of numbers that begin `first` numbers into aligned memory, and beside them.
+fn check_anywhere<R: Pod>(real: RealType, finite: R, bad: R, first: usize, count: usize, order: Order) {
+    for place in 0..first + count + 1 {
+        let mut memory = vec![finite; first + count + 1];
+        memory[place] = bad;
+        let (mut buf, mut flag) = (Buffer::new(&memory), Buffer::new(&[0_i32]));
+        let args = FindAnywhereArgs {
+            buf: buf.address() + (first * size_of::<R>()) as u64,
+            flag: flag.address(),
+            count: count as u64,
+        };
+        run_on_blocks(find_non_finite_anywhere(real, args), 2, order);
+        let expected = (first..first + count).contains(&place);
+        assert_eq!(flag.values()[0], expected.into(), "{real:?}: {place} of {first} + {count}, {order:?}");
+    }
+}
+
+#[test]
+fn non_finite_numbers_are_found_anywhere_and_nowhere_else() {
+    for (order, count) in
+        [(Order::Forward, 0), (Order::Reverse, 1), (Order::Shuffled(5), 9), (Order::Forward, 23)]
+    {
+        for first in 0..4 {
+            check_anywhere(RealType::F32, f32::MAX, f32::NAN, first, count, order);
+            check_anywhere(RealType::F64, f64::MIN, f64::NEG_INFINITY, first, count, order);
+        }
+    }
+    // Several items of a block, and blocks that come back for more.
+    let mut numbers = vec![1.0_f32; 30_000];
+    for place in [0, 4095, 4096, 16_383, 29_998, 29_999] {
+        numbers[place] = f32::INFINITY;
+        let (mut buf, mut flag) = (Buffer::new(&numbers), Buffer::new(&[0_i32]));
+        let args = FindAnywhereArgs { buf: buf.address(), flag: flag.address(), count: numbers.len() as u64 };
+        run_on_blocks(find_non_finite_anywhere(RealType::F32, args), 2, Order::Forward);
+        assert_eq!(flag.values()[0], 1, "{place}");
+        numbers[place] = 1.0;
     }
 }
 
