@@ -12,7 +12,7 @@ use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
 use meshsolve_tests::dense::Dense;
 use meshsolve_tests::gpus::{on_two_gpus, window};
 use meshsolve_tests::solvers::{
-    Deal, Rank, RankMemory, Ranks, check_cholesky, check_lu, check_multiply, check_triangular,
+    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_lu, check_multiply, check_triangular,
 };
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -90,7 +90,7 @@ fn lu() {
             let deal = Deal { grid, tile, dtype };
             let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
             checks.run(&format!("getrf + getrs n {n} nrhs {nrhs} {grid:?} {dtype:?}"), || {
-                check_lu(&Gpus, deal, &a, &b, 0)
+                check_lu(&Gpus, deal, &a, &b, None)
             });
         }
         for column in [0, 63, 64, 199] {
@@ -119,9 +119,11 @@ fn triangular_solves() {
 fn products() {
     on_both_grids(|checks, grid, dtype| {
         for (size, tiles) in PRODUCTS {
-            checks.run(&format!("gemm {size:?} {grid:?} {dtype:?}"), || {
-                check_multiply(&Gpus, grid, dtype, size, tiles)
-            });
+            for ops in OPERANDS {
+                checks.run(&format!("gemm {ops:?} {size:?} {grid:?} {dtype:?}"), || {
+                    check_multiply(&Gpus, grid, dtype, ops, size, tiles)
+                });
+            }
         }
     });
 }
@@ -133,13 +135,15 @@ struct Checks {
 }
 
 impl Checks {
-    /// Goes on after a check that failed, so that one run says all that is wrong.
+    /// Goes on after a check that failed, so that one run says all that is wrong; the name comes first,
+    /// for a check that brings the process down.
     fn run(&mut self, name: &str, check: impl FnOnce() -> f64) {
+        eprint!("{name}: ");
         let start = Instant::now();
         match catch_unwind(AssertUnwindSafe(check)) {
-            Ok(worst) => eprintln!("{name}: at most {worst:.2} ε in {:?}", start.elapsed()),
+            Ok(worst) => eprintln!("at most {worst:.2} ε in {:?}", start.elapsed()),
             Err(_) => {
-                eprintln!("{name}: FAILED");
+                eprintln!("FAILED: {name}");
                 self.failures += 1;
             }
         }
@@ -191,5 +195,5 @@ fn check_singular(grid: [usize; 2], dtype: DType, column: usize) -> f64 {
     let mut a = Dense::arbitrary(200, 200, dtype, 4);
     (0..200).for_each(|i| a.set(i, column, (0.0, 0.0)));
     let deal = Deal { grid, tile: [64, 64], dtype };
-    check_lu(&Gpus, deal, &a, &Dense::arbitrary(200, 1, dtype, 5), column as i32 + 1)
+    check_lu(&Gpus, deal, &a, &Dense::arbitrary(200, 1, dtype, 5), Some(column))
 }

@@ -76,7 +76,8 @@ pub(super) fn check_pivots(rank: u64, a: &DistributedMatrix, pivots: Buffer) -> 
     Err(Error::internal(format!("the pivots on rank {rank} have {bytes} bytes, needed {needed}")))
 }
 
-/// Checks the matrices of a product: dimensions that meet, in the same tiles, of one element type.
+/// Checks the matrices of a product: at most one transposed, dimensions that meet, in the same tiles, of
+/// one element type.
 pub(super) fn check_product(
     rank: u64,
     grid: ProcessGrid,
@@ -85,6 +86,12 @@ pub(super) fn check_product(
     b: &DistributedMatrix,
     c: &DistributedMatrix,
 ) -> Result<()> {
+    if product.op_a.transposes() && product.op_b.transposes() {
+        return Err(Error::internal(format!(
+            "a product on rank {rank}: A enters as {:?} and B as {:?}, at most one may be transposed",
+            product.op_a, product.op_b
+        )));
+    }
     for (name, m) in [("A", a), ("B", b), ("C", c)] {
         check(rank, grid, name, m)?;
         if m.dtype != c.dtype {
@@ -193,12 +200,19 @@ mod tests {
         let plain = product(Op::NoTranspose, Op::NoTranspose);
         let ((grid, a), (_, b), (_, c)) = (matrix(10, 6, 4, 3), matrix(6, 8, 3, 5), matrix(10, 8, 4, 5));
         assert_eq!(check_product(1, grid, plain, &a, &b, &c), Ok(()));
-        // The same product of the transposes.
+        // The same product of one transpose or the other.
         let (_, transposed_a) = matrix(6, 10, 3, 4);
         let (_, transposed_b) = matrix(8, 6, 5, 3);
+        let left = product(Op::Transpose, Op::NoTranspose);
+        assert_eq!(check_product(1, grid, left, &transposed_a, &b, &c), Ok(()));
+        refusal(check_product(1, grid, left, &a, &b, &c), &["rows of op(A) and C", "6", "10"]);
+        let right = product(Op::NoTranspose, Op::ConjugateTranspose);
+        assert_eq!(check_product(1, grid, right, &a, &transposed_b, &c), Ok(()));
         let both = product(Op::Transpose, Op::ConjugateTranspose);
-        assert_eq!(check_product(1, grid, both, &transposed_a, &transposed_b, &c), Ok(()));
-        refusal(check_product(1, grid, both, &a, &transposed_b, &c), &["rows of op(A) and C", "6", "10"]);
+        refusal(
+            check_product(1, grid, both, &transposed_a, &transposed_b, &c),
+            &["rank 1", "Transpose", "ConjugateTranspose", "at most one"],
+        );
         refusal(
             check_product(1, grid, plain, &a, &transposed_b, &c),
             &["columns of op(A) and rows of op(B)"],

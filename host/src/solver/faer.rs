@@ -155,13 +155,13 @@ impl<'c> FaerSolver<'c> {
         self.scatter::<T>(b, None, solution, packed)
     }
 
-    /// The pivots as a matrix with one row for each process row.
+    /// The pivots as a matrix of one row.
     fn pivot_matrix(&self, a: &DistributedMatrix, pivots: Buffer) -> DistributedMatrix {
         DistributedMatrix {
             // As long as the `i64` that are moved.
             dtype: DType::F64,
             grid: a.grid,
-            rows: BlockCyclic::new(a.grid.rows(), 1, a.grid.rows()),
+            rows: BlockCyclic::new(1, 1, a.grid.rows()),
             cols: a.cols,
             leading_dimension: 1,
             data: pivots,
@@ -188,12 +188,9 @@ impl<'c> FaerSolver<'c> {
         self.gather::<T>(a, None, whole, packed)?;
         report(info, 0);
         if self.is_root() {
-            let mut found = vec![0; index(a.cols.extent())];
             // SAFETY: scratch of this call; the two do not overlap.
             let (whole, all_pivots) = unsafe { (values::<T>(whole), values::<i64>(all_pivots)) };
-            report(info, dense::lu_factor(whole, &mut found));
-            let columns = all_pivots.chunks_mut(index(a.grid.rows()));
-            columns.zip(found).for_each(|(column, pivot)| column.fill(pivot));
+            report(info, dense::lu_factor(whole, all_pivots));
         }
         self.scatter::<T>(a, None, whole, packed)?;
         self.scatter::<i64>(&pivots, None, all_pivots, packed)
@@ -216,8 +213,7 @@ impl<'c> FaerSolver<'c> {
             // SAFETY: scratch of this call; the three do not overlap.
             let (all_pivots, factors, solution) =
                 unsafe { (values::<i64>(all_pivots), values::<T>(factors), values::<T>(solution)) };
-            let known: Vec<i64> = all_pivots.iter().copied().step_by(index(a.grid.rows())).collect();
-            dense::lu_solve(factors, &known, solution);
+            dense::lu_solve(factors, all_pivots, solution);
         }
         report(info, 0);
         self.scatter::<T>(b, None, solution, packed)

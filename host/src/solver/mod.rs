@@ -33,6 +33,11 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether rows and columns change places.
+    fn transposes(self) -> bool {
+        self != Op::NoTranspose
+    }
+
     /// Rows and columns of op(A).
     fn shape(self, m: &DistributedMatrix) -> [BlockCyclic; 2] {
         match self {
@@ -62,7 +67,8 @@ pub struct Triangular {
     pub diagonal: Diagonal,
 }
 
-/// The product α·op(A)·op(B) + β·C, with real α and β.
+/// The product α·op(A)·op(B) + β·C, with real α and β. At most one of A and B enters transposed:
+/// cuBLASMp 0.10.0 reads a null pointer in products of two transposed complex matrices of doubles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
     /// How A enters.
@@ -92,8 +98,8 @@ pub struct DistributedMatrix {
     pub data: Buffer,
 }
 
-/// Bytes of [`Solver::lu_factor`]'s pivots on a rank in process column `col`: an `i64` for each column
-/// that it owns.
+/// Bytes of the buffer for [`Solver::lu_factor`]'s pivots on a rank in process column `col`: an `i64` for
+/// each column that it owns, in every process row.
 pub fn pivot_bytes(cols: BlockCyclic, col: u64) -> u64 {
     cols.count(col) * size_of::<i64>() as u64
 }
@@ -105,8 +111,8 @@ pub fn pivot_bytes(cols: BlockCyclic, col: u64) -> u64 {
 /// rows. `scratch` has the bytes that the `…_scratch` method gave for the same arguments on this rank;
 /// its contents are arbitrary.
 ///
-/// `info` is a signed 32-bit word on the device that follows LAPACK: 0, or the k > 0 that the method
-/// names. It may be set on one rank only: callers reduce it.
+/// `info` is a signed 32-bit word on the device: 0, or what the method says. It may be set on one rank
+/// only: callers reduce it.
 pub trait Solver {
     /// Device scratch in bytes for [`Solver::cholesky_factor`] and [`Solver::cholesky_solve`].
     fn cholesky_scratch(
@@ -144,16 +150,19 @@ pub trait Solver {
     /// Factors square `a` in place with partial pivoting: P·A = L·U, L with a unit diagonal that is not
     /// stored (LAPACK's getrf).
     ///
-    /// `pivots` has the bytes of [`pivot_bytes`]. Its l-th `i64` belongs to this rank's l-th column: if
-    /// that is column j of A, it is the row, counted from 1, that row j was interchanged with when column
-    /// j was eliminated. All ranks of a process column hold the same.
+    /// `pivots` has the bytes of [`pivot_bytes`]. Together they are a row, dealt out like the first row of
+    /// A: the ranks of process row 0 hold them, and what the others hold is unspecified. The l-th `i64`
+    /// belongs to the rank's l-th column: if that is column j of A, it is the row, counted from 1, that
+    /// row j was interchanged with when column j was eliminated.
     ///
-    /// `info` is k if U(k, k) is the first diagonal element that is exactly zero. The factorization is
-    /// completed all the same, but U cannot be solved with.
+    /// If U has a diagonal element that is exactly zero, the factorisation is completed all the same, but
+    /// U cannot be solved with. A positive `info` says that there is one; 0 does not say that there is
+    /// none, and the number is no index: cuSOLVERMp 0.9.1 keeps what the last tile column found, counted
+    /// within the tile. Who has to know looks at the diagonal of U.
     fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()>;
 
-    /// Overwrites `b` with the solution of A·X = B, given the factors and the pivots (LAPACK's getrs
-    /// without transposition).
+    /// Overwrites `b` with the solution of A·X = B, given the factors and the pivots as
+    /// [`Solver::lu_factor`] left them (LAPACK's getrs without transposition).
     fn lu_solve(
         &self,
         a: &DistributedMatrix,
