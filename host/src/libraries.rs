@@ -63,15 +63,23 @@ pub fn nccl() -> Result<&'static Nccl> {
     load(&NCCL, |search| Nccl::find(search).map_err(missing))
 }
 
-/// cuSOLVERMp, after NCCL and cuBLASMp, which it needs.
+/// cuBLASMp, after NCCL, which it needs.
 ///
 /// # Errors
 /// As for [`nccl`]; also if NCCL is too old for cuBLASMp.
-pub fn cusolvermp() -> Result<&'static CusolverMp> {
+pub fn cublasmp() -> Result<&'static CublasMp> {
     let nccl = nccl()?;
     load(&CUBLASMP, |search| {
         CublasMp::find(search).map_err(|error| no_cublasmp(&error, nccl.library().version()))
-    })?;
+    })
+}
+
+/// cuSOLVERMp, after NCCL and cuBLASMp, which it needs.
+///
+/// # Errors
+/// As for [`cublasmp`].
+pub fn cusolvermp() -> Result<&'static CusolverMp> {
+    cublasmp()?;
     load(&CUSOLVERMP, |search| CusolverMp::find(search).map_err(missing))
 }
 

@@ -1,6 +1,9 @@
 //! What the end-to-end tests in Rust share: matrices whose elements say where they belong, and
 //! oracles by counting. The tests through JAX are in `python/`.
 
+pub mod dense;
+pub mod gpus;
+pub mod solvers;
 pub mod watch;
 
 use meshsolve::DType;

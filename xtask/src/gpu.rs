@@ -32,6 +32,11 @@ pub fn test() -> Outcome {
             .args(["test", "--release", "--package", "meshsolve-tests", "--test", "gpu_ranks"])
             .args(["--", "--include-ignored"]))
     });
+    suite.step("solver on two GPUs", || {
+        run(cargo()
+            .args(["test", "--release", "--package", "meshsolve-tests", "--test", "gpu_solver"])
+            .args(["--", "--include-ignored", "--test-threads=1"]))
+    });
     let Some(environment) = suite.step("environment with JAX for GPUs", environment) else {
         return suite.finish();
     };

@@ -52,17 +52,16 @@ impl CublasMp {
         Ok(cublasmp)
     }
 
-    /// What a status means, with the library's code and its text.
-    pub fn describe(&self, status: cublasMpStatus_t) -> String {
+    /// What a status means, in the library's words.
+    pub fn meaning(&self, status: cublasMpStatus_t) -> String {
         // SAFETY: returns a static string, or NULL.
-        let meaning = match unsafe { self.cublasMpGetStatusString(status) } {
+        match unsafe { self.cublasMpGetStatusString(status) } {
             Ok(string) if !string.is_null() => {
                 // SAFETY: not NULL; a static string that ends with a zero.
                 unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
             }
             _ => "no description".to_owned(),
-        };
-        format!("cuBLASMp status {}: {meaning}", status.0)
+        }
     }
 }
 

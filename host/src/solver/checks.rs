@@ -1,7 +1,8 @@
 //! What every solver asks of the matrices it gets. Plans see to it; a misfit is a bug of ours, which
 //! would otherwise show as a wrong result, or on another rank.
 
-use super::DistributedMatrix;
+use super::{DistributedMatrix, Product, pivot_bytes};
+use crate::device::Buffer;
 use crate::layout::ProcessGrid;
 use crate::{Error, Result};
 
@@ -65,12 +66,66 @@ pub(super) fn check_system(
     )))
 }
 
+/// Checks the place of the pivots that belong to the columns of `a`.
+pub(super) fn check_pivots(rank: u64, a: &DistributedMatrix, pivots: Buffer) -> Result<()> {
+    let needed = pivot_bytes(a.cols, a.grid.coordinate(rank).col);
+    if pivots.bytes() >= needed {
+        return Ok(());
+    }
+    let bytes = pivots.bytes();
+    Err(Error::internal(format!("the pivots on rank {rank} have {bytes} bytes, needed {needed}")))
+}
+
+/// Checks the matrices of a product: at most one transposed, dimensions that meet, in the same tiles, of
+/// one element type.
+pub(super) fn check_product(
+    rank: u64,
+    grid: ProcessGrid,
+    product: Product,
+    a: &DistributedMatrix,
+    b: &DistributedMatrix,
+    c: &DistributedMatrix,
+) -> Result<()> {
+    if product.op_a.transposes() && product.op_b.transposes() {
+        return Err(Error::internal(format!(
+            "a product on rank {rank}: A enters as {:?} and B as {:?}, at most one may be transposed",
+            product.op_a, product.op_b
+        )));
+    }
+    for (name, m) in [("A", a), ("B", b), ("C", c)] {
+        check(rank, grid, name, m)?;
+        if m.dtype != c.dtype {
+            return Err(Error::internal(format!(
+                "matrix {name} on rank {rank} has elements of {:?}, needed {:?} as in C",
+                m.dtype, c.dtype
+            )));
+        }
+    }
+    let ([a_rows, a_cols], [b_rows, b_cols]) = (product.op_a.shape(a), product.op_b.shape(b));
+    for (what, one, other) in [
+        ("rows of op(A) and C", a_rows, c.rows),
+        ("columns of op(A) and rows of op(B)", a_cols, b_rows),
+        ("columns of op(B) and C", b_cols, c.cols),
+    ] {
+        if (one.extent(), one.tile()) != (other.extent(), other.tile()) {
+            return Err(Error::internal(format!(
+                "a product on rank {rank}: {what} are {} in tiles of {} and {} in tiles of {}",
+                one.extent(),
+                one.tile(),
+                other.extent(),
+                other.tile()
+            )));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::device::Buffer;
     use crate::layout::BlockCyclic;
+    use crate::solver::Op;
 
     /// The part of rank 1 of a 1 × 2 grid, of a matrix of f64, in a buffer that just holds it.
     fn matrix(rows: u64, cols: u64, row_tile: u64, col_tile: u64) -> (ProcessGrid, DistributedMatrix) {
@@ -127,5 +182,45 @@ mod tests {
         );
         let elsewhere = DistributedMatrix { grid: ProcessGrid::new(2, 1), ..a };
         refusal(check_factor(1, grid, &elsewhere), &["2 × 1", "1 × 2"]);
+    }
+
+    #[test]
+    fn every_column_needs_a_pivot() {
+        // Rank 1 of 1 × 2 owns columns 4…7.
+        let (_, a) = matrix(10, 10, 4, 4);
+        // SAFETY: never accessed, only measured.
+        let buffer = |bytes| unsafe { Buffer::from_raw(std::ptr::null_mut(), bytes) };
+        assert_eq!(check_pivots(1, &a, buffer(32)), Ok(()));
+        refusal(check_pivots(1, &a, buffer(31)), &["rank 1", "31 bytes", "needed 32"]);
+    }
+
+    #[test]
+    fn what_meets_in_a_product_must_fit() {
+        let product = |op_a, op_b| Product { op_a, op_b, alpha: 1.0, beta: 0.0 };
+        let plain = product(Op::NoTranspose, Op::NoTranspose);
+        let ((grid, a), (_, b), (_, c)) = (matrix(10, 6, 4, 3), matrix(6, 8, 3, 5), matrix(10, 8, 4, 5));
+        assert_eq!(check_product(1, grid, plain, &a, &b, &c), Ok(()));
+        // The same product of one transpose or the other.
+        let (_, transposed_a) = matrix(6, 10, 3, 4);
+        let (_, transposed_b) = matrix(8, 6, 5, 3);
+        let left = product(Op::Transpose, Op::NoTranspose);
+        assert_eq!(check_product(1, grid, left, &transposed_a, &b, &c), Ok(()));
+        refusal(check_product(1, grid, left, &a, &b, &c), &["rows of op(A) and C", "6", "10"]);
+        let right = product(Op::NoTranspose, Op::ConjugateTranspose);
+        assert_eq!(check_product(1, grid, right, &a, &transposed_b, &c), Ok(()));
+        let both = product(Op::Transpose, Op::ConjugateTranspose);
+        refusal(
+            check_product(1, grid, both, &transposed_a, &transposed_b, &c),
+            &["rank 1", "Transpose", "ConjugateTranspose", "at most one"],
+        );
+        refusal(
+            check_product(1, grid, plain, &a, &transposed_b, &c),
+            &["columns of op(A) and rows of op(B)"],
+        );
+        let (_, other_tile) = matrix(10, 8, 4, 4);
+        let parts = ["columns of op(B) and C", "tiles of 5", "tiles of 4"];
+        refusal(check_product(1, grid, plain, &a, &b, &other_tile), &parts);
+        let single = DistributedMatrix { dtype: DType::F32, ..b };
+        refusal(check_product(1, grid, plain, &a, &single, &c), &["matrix B", "F32", "F64"]);
     }
 }

@@ -1,22 +1,28 @@
-//! NVIDIA's cuSOLVERMp: the distributed solver on GPUs.
+//! NVIDIA's cuSOLVERMp and cuBLASMp: the distributed solver on GPUs.
 //!
-//! What the library makes is kept for the life of the process; a [`CusolverMpSolver`] is one call's view of it.
+//! What the libraries make is kept for the life of the process; a [`CusolverMpSolver`] is one call's view
+//! of it. Each of their functions is put together as a `Call` in the module of its routine.
 
+mod blas;
+mod cholesky;
+mod failure;
 mod kept;
+mod lu;
 
-use super::checks::{check_factor, check_system};
-use super::{DistributedMatrix, Solver, Triangle};
+use super::checks::{check_factor, check_pivots, check_product, check_system};
+use super::{DistributedMatrix, Product, Solver, Triangle, Triangular};
 use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
 use crate::device::cuda::{self, CudaDevice};
 use crate::device::{Buffer, Device};
 use crate::layout::ProcessGrid;
 use crate::{DType, Error, Result, libraries};
-use cublasmp_sys::{cublasFillMode_t, cudaDataType_t};
-use cusolvermp_sys::{cusolverMpGrid_t, cusolverMpMatrixDescriptor_t, cusolverStatus_t};
+use cublasmp_sys::{cublasFillMode_t, cublasMpMatrixDescriptor_t, cudaDataType_t};
+use cusolvermp_sys::{cusolverMpMatrixDescriptor_t, cusolverStatus_t};
 use cust::sys;
+use failure::{Failure, Outcome};
 pub use kept::{Counters, counters};
-use kept::{Failure, GridKey, Kept, Library, Shape, Step, Workspace, WorkspaceKey};
+use kept::{GridKey, Grids, Kept, Libraries, Shape, Workspace, WorkspaceKey};
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,10 +33,10 @@ const FIRST: i64 = 1;
 /// cuSOLVERMp for one call, on the stream of its device and over the ranks of its communicator.
 pub struct CusolverMpSolver<'a> {
     device: &'a CudaDevice<'a>,
-    library: Library,
+    libraries: Libraries,
     kept: &'static Mutex<Kept>,
-    /// The library's grid, which lives as long as the process.
-    grid: cusolverMpGrid_t,
+    /// The libraries' grids, which live as long as the process.
+    grids: Grids,
     process_grid: ProcessGrid,
     rank: u64,
 }
@@ -38,15 +44,15 @@ pub struct CusolverMpSolver<'a> {
 impl<'a> CusolverMpSolver<'a> {
     /// The solver for matrices over `grid`, whose ranks are those of `communicator`.
     ///
-    /// The library's handle holds on to the stream of its last call: the stream of `device` must stay
+    /// The libraries' handles hold on to the stream of its last call: the stream of `device` must stay
     /// alive until a later call on the device used another one.
     ///
-    /// Collective. The first time on a grid it loads the library and makes what is kept, and all ranks
+    /// Collective. The first time on a grid it loads the libraries and makes what is kept, and all ranks
     /// agree that it worked.
     ///
     /// # Errors
     /// The same on every rank: a missing library, versions that differ between ranks, a failure of the
-    /// library.
+    /// libraries.
     pub fn new(
         communicator: &NcclCommunicator,
         device: &'a CudaDevice<'a>,
@@ -55,9 +61,9 @@ impl<'a> CusolverMpSolver<'a> {
         let rank = communicator.rank();
         let solver = |kept: &'static Mutex<Kept>, made| Self {
             device,
-            library: lock(kept).library(),
+            libraries: lock(kept).libraries(),
             kept,
-            grid: made,
+            grids: made,
             process_grid: grid,
             rank,
         };
@@ -77,20 +83,20 @@ impl<'a> CusolverMpSolver<'a> {
         let verdict = kept.as_ref().map(|_| ()).map_err(Clone::clone);
         communicator.agree(Ballot { fingerprint: fingerprint(grid), verdict })?;
         let kept = kept?;
-        let made = lock(kept).make_grid(key, rank);
+        let made = lock(kept).make_grids(key, rank);
         // Only a grid that every rank has is kept: the ranks' memories never differ.
         let verdict = made.as_ref().map(|_| ()).map_err(Clone::clone);
         communicator.agree(Ballot { fingerprint: fingerprint(grid), verdict })?;
         let made = made?;
-        lock(kept).keep_grid(key, made);
+        lock(kept).keep_grids(key, made);
         Ok(solver(kept, made))
     }
 
-    /// Locks what is kept for the device and turns the library to this call's stream.
+    /// Locks what is kept for the device and turns the libraries to this call's stream.
     fn enter(&self) -> Result<MutexGuard<'static, Kept>> {
         let kept = lock(self.kept);
         kept.set_stream(self.device.stream())
-            .map_err(|failure| self.failure("cusolverMpSetStream", failure))?;
+            .map_err(|failure| self.failure("setting the stream", failure))?;
         Ok(kept)
     }
 
@@ -100,117 +106,57 @@ impl<'a> CusolverMpSolver<'a> {
         device.fill(DType::I32, info, [0; 2], None)
     }
 
-    fn descriptor(&self, kept: &mut Kept, m: &DistributedMatrix) -> Result<cusolverMpMatrixDescriptor_t> {
-        let shape = Shape {
-            kind: data_type(m.dtype)?,
-            rows: int(m.rows.extent())?,
-            cols: int(m.cols.extent())?,
-            row_tile: int(m.rows.tile())?,
-            col_tile: int(m.cols.tile())?,
-            leading_dimension: int(m.leading_dimension)?,
-        };
-        kept.descriptor(self.grid, shape)
+    fn solver_matrix(&self, kept: &mut Kept, m: &DistributedMatrix) -> Result<cusolverMpMatrixDescriptor_t> {
+        kept.solver_matrix(self.grids.solver, shape(m)?)
             .map_err(|failure| self.failure("cusolverMpCreateMatrixDesc", failure))
     }
 
-    /// What [`Solver::cholesky_factor`] passes to the library.
-    fn factor_call(&self, kept: &mut Kept, triangle: Triangle, a: &DistributedMatrix) -> Result<FactorCall> {
-        let descriptor = self.descriptor(kept, a)?;
-        let call = FactorCall {
-            triangle: fill_mode(triangle),
-            order: int(a.rows.extent())?,
-            kind: data_type(a.dtype)?,
-            a: kept.address(a.data),
-            descriptor,
-        };
-        Ok(call)
+    fn blas_matrix(&self, kept: &mut Kept, m: &DistributedMatrix) -> Result<cublasMpMatrixDescriptor_t> {
+        kept.blas_matrix(self.grids.blas, shape(m)?)
+            .map_err(|failure| self.failure("cublasMpMatrixDescriptorCreate", failure))
     }
 
-    fn factor_workspace(&self, kept: &mut Kept, call: &FactorCall) -> Result<Workspace> {
-        let key = WorkspaceKey { step: Step::Factor, triangle: call.triangle, a: call.descriptor, b: None };
-        let Library { table, handle } = self.library;
-        let FactorCall { triangle, order, kind, a, descriptor } = *call;
-        let sizes = kept.workspace(key, |device, host| {
-            // SAFETY: the handle and the descriptor are live; two sizes are written.
-            unsafe {
-                table.cusolverMpPotrf_bufferSize(
-                    handle,
-                    triangle,
-                    order,
-                    a.cast_const(),
-                    FIRST,
-                    FIRST,
-                    descriptor,
-                    kind,
-                    device,
-                    host,
-                )
-            }
-        });
-        sizes.map_err(|failure| self.failure("cusolverMpPotrf_bufferSize", failure))
+    /// Bytes of workspace for the call, the first time as the library says.
+    fn workspace(&self, kept: &mut Kept, call: &Call) -> Result<Workspace> {
+        kept.workspace(call.key, |workspace| (call.sizes)(workspace))
+            .map_err(|failure| self.failure(call.key.function, failure).context("asking for workspace"))
     }
 
-    /// What [`Solver::cholesky_solve`] passes to the library.
-    fn solve_call(
-        &self,
-        kept: &mut Kept,
-        triangle: Triangle,
-        a: &DistributedMatrix,
-        b: &DistributedMatrix,
-    ) -> Result<SolveCall> {
-        let factor = self.factor_call(kept, triangle, a)?;
-        let descriptor = self.descriptor(kept, b)?;
-        Ok(SolveCall { factor, columns: int(b.cols.extent())?, b: kept.address(b.data), descriptor })
+    /// The most device scratch that one of the calls takes, in bytes.
+    fn scratch(&self, kept: &mut Kept, calls: &[Call]) -> Result<u64> {
+        let bytes = calls.iter().map(|call| Ok(self.workspace(kept, call)?.device as u64));
+        let most = bytes.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+        Ok(most.next_multiple_of(256))
     }
 
-    fn solve_workspace(&self, kept: &mut Kept, call: &SolveCall) -> Result<Workspace> {
-        let SolveCall { factor, columns, b, descriptor } = *call;
-        let key = WorkspaceKey {
-            step: Step::Solve,
-            triangle: factor.triangle,
-            a: factor.descriptor,
-            b: Some(descriptor),
-        };
-        let Library { table, handle } = self.library;
-        let sizes = kept.workspace(key, |device, host| {
-            // SAFETY: the handle and the descriptors are live; two sizes are written.
-            unsafe {
-                table.cusolverMpPotrs_bufferSize(
-                    handle,
-                    factor.triangle,
-                    factor.order,
-                    columns,
-                    factor.a.cast_const(),
-                    FIRST,
-                    FIRST,
-                    factor.descriptor,
-                    b.cast_const(),
-                    FIRST,
-                    FIRST,
-                    descriptor,
-                    factor.kind,
-                    device,
-                    host,
-                )
-            }
-        });
-        sizes.map_err(|failure| self.failure("cusolverMpPotrs_bufferSize", failure))
-    }
-
-    /// The scratch as the library takes it, at least as long as it asked for.
-    fn device_workspace(&self, kept: &Kept, scratch: Buffer, workspace: Workspace) -> Result<*mut c_void> {
-        if scratch.bytes() >= workspace.device as u64 {
-            return Ok(kept.address(scratch));
+    /// Makes the call, with `scratch` on the device and kept memory on the host.
+    fn run(&self, kept: &mut Kept, call: &Call, scratch: Buffer) -> Result<()> {
+        let workspace = self.workspace(kept, call)?;
+        let function = call.key.function;
+        if scratch.bytes() < workspace.device as u64 {
+            return Err(Error::internal(format!(
+                "rank {}: {} bytes of scratch for {function}, needed {}",
+                self.rank,
+                scratch.bytes(),
+                workspace.device
+            )));
         }
-        Err(Error::internal(format!(
-            "rank {}: {} bytes of scratch for cuSOLVERMp, needed {}",
-            self.rank,
-            scratch.bytes(),
-            workspace.device
-        )))
+        let device_work = kept.address(scratch);
+        let outcome = kept.with_host_workspace(self.device.stream(), workspace.host, |host_work| {
+            (call.run)(Memory { device: device_work, host: host_work, bytes: workspace })
+        });
+        match (outcome, call.info) {
+            // The library waits for a factorisation's result and calls one that failed an internal error,
+            // with the reason in `info`, where callers look for it.
+            (Err(Failure::Solver(cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR)), Some(info))
+                if self.read(info)? > 0 =>
+            {
+                Ok(())
+            }
+            (outcome, _) => outcome.map_err(|failure| self.failure(function, failure)),
+        }
     }
 
-    /// Turns what a call of the library left behind into an error that says where it happened.
     /// Waits for a word on the device.
     fn read(&self, word: Buffer) -> Result<i32> {
         let mut value = 0_i32;
@@ -225,28 +171,29 @@ impl<'a> CusolverMpSolver<'a> {
         Ok(value)
     }
 
+    /// An error that says where it happened.
     fn failure(&self, function: &str, failure: Failure) -> Error {
-        failure.describe(function, self.rank, self.device.ordinal(), self.library.table)
+        failure.describe(function, self.rank, self.device.ordinal())
     }
 }
 
-/// Arguments of potrf.
-#[derive(Clone, Copy)]
-struct FactorCall {
-    triangle: cublasFillMode_t,
-    order: i64,
-    kind: cudaDataType_t,
-    a: *mut c_void,
-    descriptor: cusolverMpMatrixDescriptor_t,
+/// A function of one of the libraries with all its arguments but the workspace.
+struct Call {
+    key: WorkspaceKey,
+    /// Has the library write how much workspace it needs.
+    sizes: Box<dyn Fn(&mut Workspace) -> Outcome>,
+    /// Calls it. The memory must have the sizes asked for and stay valid until the stream has passed the
+    /// call, as must the matrices, which were checked to lie in their buffers.
+    run: Box<dyn Fn(Memory) -> Outcome>,
+    /// A factorisation's word for the reason why it failed.
+    info: Option<Buffer>,
 }
 
-/// Arguments of potrs.
-#[derive(Clone, Copy)]
-struct SolveCall {
-    factor: FactorCall,
-    columns: i64,
-    b: *mut c_void,
-    descriptor: cusolverMpMatrixDescriptor_t,
+/// Workspace of one call.
+struct Memory {
+    device: *mut c_void,
+    host: *mut c_void,
+    bytes: Workspace,
 }
 
 impl Solver for CusolverMpSolver<'_> {
@@ -257,17 +204,15 @@ impl Solver for CusolverMpSolver<'_> {
         b: &DistributedMatrix,
     ) -> Result<u64> {
         check_system(self.rank, self.process_grid, a, b)?;
-        if a.rows.extent() == 0 {
+        if is_empty(a) {
             return Ok(0);
         }
         let kept = &mut *self.enter()?;
-        let factor = self.factor_call(kept, triangle, a)?;
-        let mut bytes = self.factor_workspace(kept, &factor)?.device;
-        if b.cols.extent() > 0 {
-            let solve = self.solve_call(kept, triangle, a, b)?;
-            bytes = bytes.max(self.solve_workspace(kept, &solve)?.device);
+        let mut calls = vec![self.potrf(kept, triangle, a, Buffer::EMPTY)?];
+        if !is_empty(b) {
+            calls.push(self.potrs(kept, triangle, a, b, Buffer::EMPTY)?);
         }
-        Ok((bytes as u64).next_multiple_of(256))
+        self.scratch(kept, &calls)
     }
 
     fn cholesky_factor(
@@ -278,47 +223,12 @@ impl Solver for CusolverMpSolver<'_> {
         info: Buffer,
     ) -> Result<()> {
         check_factor(self.rank, self.process_grid, a)?;
-        if a.rows.extent() == 0 {
+        if is_empty(a) {
             return self.succeed(info);
         }
         let kept = &mut *self.enter()?;
-        let call = self.factor_call(kept, triangle, a)?;
-        let workspace = self.factor_workspace(kept, &call)?;
-        let device_work = self.device_workspace(kept, scratch, workspace)?;
-        let Library { table, handle } = self.library;
-        let FactorCall { triangle, order, kind, a, descriptor } = call;
-        let outcome = kept.with_host_workspace(self.device.stream(), workspace.host, |host_work| {
-            // SAFETY: handle and descriptor are live and the stream is this call's; the matrix was
-            // checked to lie in its buffer; both workspaces have the lengths given; the word is on
-            // this device. All stays valid until the stream has passed the call.
-            unsafe {
-                table.cusolverMpPotrf(
-                    handle,
-                    triangle,
-                    order,
-                    a,
-                    FIRST,
-                    FIRST,
-                    descriptor,
-                    kind,
-                    device_work,
-                    workspace.device,
-                    host_work,
-                    workspace.host,
-                    info.address() as *mut i32,
-                )
-            }
-        });
-        match outcome {
-            // The library waits for its result and calls a matrix that is not positive definite an
-            // internal error, with the order of the minor in `info`, where callers look for it.
-            Err(Failure::Status(cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR))
-                if self.read(info)? > 0 =>
-            {
-                Ok(())
-            }
-            outcome => outcome.map_err(|failure| self.failure("cusolverMpPotrf", failure)),
-        }
+        let call = self.potrf(kept, triangle, a, info)?;
+        self.run(kept, &call, scratch)
     }
 
     fn cholesky_solve(
@@ -330,42 +240,124 @@ impl Solver for CusolverMpSolver<'_> {
         info: Buffer,
     ) -> Result<()> {
         check_system(self.rank, self.process_grid, a, b)?;
-        if a.rows.extent() == 0 || b.cols.extent() == 0 {
+        if is_empty(b) {
             return self.succeed(info);
         }
         let kept = &mut *self.enter()?;
-        let call = self.solve_call(kept, triangle, a, b)?;
-        let workspace = self.solve_workspace(kept, &call)?;
-        let device_work = self.device_workspace(kept, scratch, workspace)?;
-        let Library { table, handle } = self.library;
-        let SolveCall { factor, columns, b, descriptor } = call;
-        let outcome = kept.with_host_workspace(self.device.stream(), workspace.host, |host_work| {
-            // SAFETY: as for the factorisation; the right-hand sides were checked too.
-            unsafe {
-                table.cusolverMpPotrs(
-                    handle,
-                    factor.triangle,
-                    factor.order,
-                    columns,
-                    factor.a.cast_const(),
-                    FIRST,
-                    FIRST,
-                    factor.descriptor,
-                    b,
-                    FIRST,
-                    FIRST,
-                    descriptor,
-                    factor.kind,
-                    device_work,
-                    workspace.device,
-                    host_work,
-                    workspace.host,
-                    info.address() as *mut i32,
-                )
-            }
-        });
-        outcome.map_err(|failure| self.failure("cusolverMpPotrs", failure))
+        let call = self.potrs(kept, triangle, a, b, info)?;
+        self.run(kept, &call, scratch)
     }
+
+    fn lu_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+        check_system(self.rank, self.process_grid, a, b)?;
+        if is_empty(a) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let mut calls = vec![self.getrf(kept, a, Buffer::EMPTY, Buffer::EMPTY)?];
+        if !is_empty(b) {
+            calls.push(self.getrs(kept, a, Buffer::EMPTY, b, Buffer::EMPTY)?);
+        }
+        self.scratch(kept, &calls)
+    }
+
+    fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
+        check_factor(self.rank, self.process_grid, a)?;
+        check_pivots(self.rank, a, pivots)?;
+        if is_empty(a) {
+            return self.succeed(info);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.getrf(kept, a, pivots, info)?;
+        self.run(kept, &call, scratch)
+    }
+
+    fn lu_solve(
+        &self,
+        a: &DistributedMatrix,
+        pivots: Buffer,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        check_system(self.rank, self.process_grid, a, b)?;
+        check_pivots(self.rank, a, pivots)?;
+        if is_empty(b) {
+            return self.succeed(info);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.getrs(kept, a, pivots, b, info)?;
+        self.run(kept, &call, scratch)
+    }
+
+    fn triangular_scratch(
+        &self,
+        form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64> {
+        check_system(self.rank, self.process_grid, a, b)?;
+        if is_empty(b) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.trsm(kept, form, a, b)?;
+        self.scratch(kept, &[call])
+    }
+
+    fn triangular_solve(
+        &self,
+        form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+    ) -> Result<()> {
+        check_system(self.rank, self.process_grid, a, b)?;
+        if is_empty(b) {
+            return Ok(());
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.trsm(kept, form, a, b)?;
+        self.run(kept, &call, scratch)
+    }
+
+    fn multiply_scratch(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+    ) -> Result<u64> {
+        check_product(self.rank, self.process_grid, product, a, b, c)?;
+        if is_empty(c) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.gemm(kept, product, a, b, c)?;
+        self.scratch(kept, &[call])
+    }
+
+    fn multiply(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+        scratch: Buffer,
+    ) -> Result<()> {
+        check_product(self.rank, self.process_grid, product, a, b, c)?;
+        if is_empty(c) {
+            return Ok(());
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.gemm(kept, product, a, b, c)?;
+        self.run(kept, &call, scratch)
+    }
+}
+
+/// Whether the whole matrix has no element, so that there is nothing for a library to do.
+fn is_empty(m: &DistributedMatrix) -> bool {
+    m.rows.extent() == 0 || m.cols.extent() == 0
 }
 
 /// What has to be the same on all ranks before a grid is made: its shape and the libraries' versions.
@@ -378,13 +370,25 @@ fn fingerprint(grid: ProcessGrid) -> u64 {
     hasher.finish()
 }
 
+/// The matrix as the libraries' descriptors say it.
+fn shape(m: &DistributedMatrix) -> Result<Shape> {
+    Ok(Shape {
+        kind: data_type(m.dtype)?,
+        rows: int(m.rows.extent())?,
+        cols: int(m.cols.extent())?,
+        row_tile: int(m.rows.tile())?,
+        col_tile: int(m.cols.tile())?,
+        leading_dimension: int(m.leading_dimension)?,
+    })
+}
+
 fn data_type(dtype: DType) -> Result<cudaDataType_t> {
     match dtype {
         DType::F32 => Ok(cudaDataType_t::CUDA_R_32F),
         DType::F64 => Ok(cudaDataType_t::CUDA_R_64F),
         DType::C64 => Ok(cudaDataType_t::CUDA_C_32F),
         DType::C128 => Ok(cudaDataType_t::CUDA_C_64F),
-        DType::I32 => Err(Error::internal("a matrix of integers for cuSOLVERMp")),
+        DType::I32 => Err(Error::internal("a matrix of integers for a solver")),
     }
 }
 
@@ -395,10 +399,10 @@ fn fill_mode(triangle: Triangle) -> cublasFillMode_t {
     }
 }
 
-/// A size as cuSOLVERMp takes it.
+/// A size as the libraries take it.
 fn int(value: u64) -> Result<i64> {
     i64::try_from(value)
-        .map_err(|_| Error::invalid_argument(format!("cuSOLVERMp counts in i64, got {value}")))
+        .map_err(|_| Error::invalid_argument(format!("cuSOLVERMp and cuBLASMp count in i64, got {value}")))
 }
 
 fn lock(kept: &'static Mutex<Kept>) -> MutexGuard<'static, Kept> {

@@ -1,14 +1,13 @@
 //! The development solver: one rank solves for all, with the faer library.
 
-use super::{DistributedMatrix, Solver, Triangle, checks};
+mod dense;
+
+use super::{DistributedMatrix, Product, Solver, Triangle, Triangular, checks};
 use crate::communicator::{Communicator, Message};
 use crate::device::Buffer;
 use crate::layout::{BlockCyclic, LocalElement};
 use crate::{DType, Error, Result};
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::cholesky::llt;
-use faer::traits::ComplexField;
-use faer::{Conj, MatMut, MatRef};
+use dense::Element;
 use std::ops::Range;
 
 /// Gathers matrices on rank 0, calculates there with faer, and scatters the results.
@@ -68,7 +67,7 @@ impl<'c> FaerSolver<'c> {
 
     /// Fills `whole` on rank 0 from all ranks' parts: column-major, or row-major for an upper triangle.
     /// Outside the triangle, if there is one, `whole` is arbitrary.
-    fn gather<T: Element>(
+    fn gather<V: Value>(
         &self,
         m: &DistributedMatrix,
         triangle: Option<Triangle>,
@@ -78,15 +77,15 @@ impl<'c> FaerSolver<'c> {
         let pieces = self.pieces(m, packed);
         let parts = self.parts(m, &pieces);
         if !self.is_root() {
-            parts[0].copy_to::<T>(&parts[1]);
+            parts[0].copy_to::<V>(&parts[1]);
             return self.communicator.exchange(&pieces, &[]);
         }
         self.communicator.exchange(&[], &pieces)?;
         // SAFETY: scratch of this call, apart from all parts.
-        let whole = unsafe { elements::<T>(whole) };
+        let whole = unsafe { values::<V>(whole) };
         for part in &parts {
             // SAFETY: this rank's part, or a piece that was received.
-            let data = unsafe { elements::<T>(part.data) };
+            let data = unsafe { values::<V>(part.data) };
             part.for_each(triangle, m.rows.extent(), |local, place| whole[place] = data[local]);
         }
         Ok(())
@@ -94,7 +93,7 @@ impl<'c> FaerSolver<'c> {
 
     /// Writes `whole`, or its triangle, back into all ranks' parts: [`FaerSolver::gather`] backwards,
     /// with `packed` as that left it.
-    fn scatter<T: Element>(
+    fn scatter<V: Value>(
         &self,
         m: &DistributedMatrix,
         triangle: Option<Triangle>,
@@ -105,20 +104,20 @@ impl<'c> FaerSolver<'c> {
         let parts = self.parts(m, &pieces);
         if !self.is_root() {
             self.communicator.exchange(&[], &pieces)?;
-            parts[1].copy_to::<T>(&parts[0]);
+            parts[1].copy_to::<V>(&parts[0]);
             return Ok(());
         }
         // SAFETY: scratch of this call, apart from all parts.
-        let whole = unsafe { elements::<T>(whole) };
+        let whole = unsafe { values::<V>(whole) };
         for part in &parts {
             // SAFETY: this rank's part, or a piece that is not being sent yet.
-            let data = unsafe { elements::<T>(part.data) };
+            let data = unsafe { values::<V>(part.data) };
             part.for_each(triangle, m.rows.extent(), |local, place| data[local] = whole[place]);
         }
         self.communicator.exchange(&pieces, &[])
     }
 
-    fn factor<T: Element>(
+    fn cholesky_factor_as<T: Element>(
         &self,
         triangle: Triangle,
         a: &DistributedMatrix,
@@ -127,17 +126,15 @@ impl<'c> FaerSolver<'c> {
     ) -> Result<()> {
         let [whole, packed] = cut(scratch, [self.whole_bytes(a), self.packed_bytes(a)]);
         self.gather::<T>(a, Some(triangle), whole, packed)?;
-        // SAFETY: the word is memory of this process that only this call uses.
-        let info = unsafe { info.as_mut_slice::<i32>() };
-        info[0] = 0;
+        report(info, 0);
         if self.is_root() {
             // SAFETY: scratch of this call.
-            info[0] = factor_whole(unsafe { elements::<T>(whole) }, index(a.rows.extent()));
+            report(info, dense::cholesky_factor(unsafe { values::<T>(whole) }, index(a.rows.extent())));
         }
         self.scatter::<T>(a, Some(triangle), whole, packed)
     }
 
-    fn solve<T: Element>(
+    fn cholesky_solve_as<T: Element>(
         &self,
         triangle: Triangle,
         a: &DistributedMatrix,
@@ -151,13 +148,119 @@ impl<'c> FaerSolver<'c> {
         self.gather::<T>(b, None, solution, packed)?;
         if self.is_root() {
             // SAFETY: scratch of this call; the two do not overlap.
-            let (factor, solution) = unsafe { (elements::<T>(factor), elements::<T>(solution)) };
-            solve_whole(triangle, factor, solution, index(b.rows.extent()), index(b.cols.extent()));
+            let (factor, solution) = unsafe { (values::<T>(factor), values::<T>(solution)) };
+            dense::cholesky_solve(triangle, factor, solution, index(b.rows.extent()));
         }
-        // SAFETY: the word is memory of this process that only this call uses.
-        let info = unsafe { info.as_mut_slice::<i32>() };
-        info[0] = 0;
+        report(info, 0);
         self.scatter::<T>(b, None, solution, packed)
+    }
+
+    /// The pivots as a matrix of one row.
+    fn pivot_matrix(&self, a: &DistributedMatrix, pivots: Buffer) -> DistributedMatrix {
+        DistributedMatrix {
+            // As long as the `i64` that are moved.
+            dtype: DType::F64,
+            grid: a.grid,
+            rows: BlockCyclic::new(1, 1, a.grid.rows()),
+            cols: a.cols,
+            leading_dimension: 1,
+            data: pivots,
+        }
+    }
+
+    /// Bytes of all pivots, of what travels, and of all of `a`, in an order that keeps each aligned.
+    fn lu_bytes(&self, a: &DistributedMatrix, b: Option<&DistributedMatrix>) -> [u64; 4] {
+        let pivots = self.pivot_matrix(a, Buffer::EMPTY);
+        let (b_packed, b_whole) = b.map_or((0, 0), |b| (self.packed_bytes(b), self.whole_bytes(b)));
+        let packed = self.packed_bytes(&pivots).max(self.packed_bytes(a)).max(b_packed);
+        [self.whole_bytes(&pivots), packed, self.whole_bytes(a), b_whole]
+    }
+
+    fn lu_factor_as<T: Element>(
+        &self,
+        a: &DistributedMatrix,
+        pivots: Buffer,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        let pivots = self.pivot_matrix(a, pivots);
+        let [all_pivots, packed, whole, _] = cut(scratch, self.lu_bytes(a, None));
+        self.gather::<T>(a, None, whole, packed)?;
+        report(info, 0);
+        if self.is_root() {
+            // SAFETY: scratch of this call; the two do not overlap.
+            let (whole, all_pivots) = unsafe { (values::<T>(whole), values::<i64>(all_pivots)) };
+            report(info, dense::lu_factor(whole, all_pivots));
+        }
+        self.scatter::<T>(a, None, whole, packed)?;
+        self.scatter::<i64>(&pivots, None, all_pivots, packed)
+    }
+
+    fn lu_solve_as<T: Element>(
+        &self,
+        a: &DistributedMatrix,
+        pivots: Buffer,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        let pivots = self.pivot_matrix(a, pivots);
+        let [all_pivots, packed, factors, solution] = cut(scratch, self.lu_bytes(a, Some(b)));
+        self.gather::<i64>(&pivots, None, all_pivots, packed)?;
+        self.gather::<T>(a, None, factors, packed)?;
+        self.gather::<T>(b, None, solution, packed)?;
+        if self.is_root() {
+            // SAFETY: scratch of this call; the three do not overlap.
+            let (all_pivots, factors, solution) =
+                unsafe { (values::<i64>(all_pivots), values::<T>(factors), values::<T>(solution)) };
+            dense::lu_solve(factors, all_pivots, solution);
+        }
+        report(info, 0);
+        self.scatter::<T>(b, None, solution, packed)
+    }
+
+    fn triangular_solve_as<T: Element>(
+        &self,
+        form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+    ) -> Result<()> {
+        let packed = self.packed_bytes(a).max(self.packed_bytes(b));
+        let [factor, solution, packed] = cut(scratch, [self.whole_bytes(a), self.whole_bytes(b), packed]);
+        self.gather::<T>(a, None, factor, packed)?;
+        self.gather::<T>(b, None, solution, packed)?;
+        if self.is_root() {
+            // SAFETY: scratch of this call; the two do not overlap.
+            let (factor, solution) = unsafe { (values::<T>(factor), values::<T>(solution)) };
+            dense::triangular_solve(form, factor, solution, index(a.rows.extent()));
+        }
+        self.scatter::<T>(b, None, solution, packed)
+    }
+
+    fn multiply_bytes(&self, [a, b, c]: [&DistributedMatrix; 3]) -> [u64; 4] {
+        let packed = self.packed_bytes(a).max(self.packed_bytes(b)).max(self.packed_bytes(c));
+        [self.whole_bytes(a), self.whole_bytes(b), self.whole_bytes(c), packed]
+    }
+
+    fn multiply_as<T: Element>(
+        &self,
+        product: Product,
+        matrices: [&DistributedMatrix; 3],
+        scratch: Buffer,
+    ) -> Result<()> {
+        let [a_whole, b_whole, c_whole, packed] = cut(scratch, self.multiply_bytes(matrices));
+        let wholes = [a_whole, b_whole, c_whole];
+        for (m, whole) in matrices.into_iter().zip(wholes) {
+            self.gather::<T>(m, None, whole, packed)?;
+        }
+        if self.is_root() {
+            // SAFETY: scratch of this call; the three do not overlap.
+            let [a_whole, b_whole, c_whole] = wholes.map(|whole| unsafe { values::<T>(whole) });
+            let [a, b, c] = matrices.map(|m| (index(m.rows.extent()), index(m.cols.extent())));
+            dense::multiply(product, (a_whole, a), (b_whole, b), (c_whole, c));
+        }
+        self.scatter::<T>(matrices[2], None, c_whole, packed)
     }
 
     /// Checks what would otherwise show as a wrong result or on another rank.
@@ -169,6 +272,17 @@ impl<'c> FaerSolver<'c> {
     fn check_system(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<()> {
         self.check_size(a)?;
         checks::check_system(self.communicator.rank(), a.grid, a, b)
+    }
+
+    fn check_product(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+    ) -> Result<()> {
+        self.check_size(a)?;
+        checks::check_product(self.communicator.rank(), a.grid, product, a, b, c)
     }
 
     /// Whether the matrix lies on as many processes as talk here.
@@ -192,7 +306,7 @@ macro_rules! with_element {
             DType::F64 => $self.$method::<f64>($($argument),*),
             DType::C64 => $self.$method::<faer::c32>($($argument),*),
             DType::C128 => $self.$method::<faer::c64>($($argument),*),
-            DType::I32 => Err(Error::internal("Cholesky of an integer matrix")),
+            DType::I32 => Err(Error::internal("a matrix of integers for a solver")),
         }
     };
 }
@@ -217,7 +331,7 @@ impl Solver for FaerSolver<'_> {
         info: Buffer,
     ) -> Result<()> {
         self.check_factor(a)?;
-        with_element!(a, self.factor(triangle, a, scratch, info))
+        with_element!(a, self.cholesky_factor_as(triangle, a, scratch, info))
     }
 
     fn cholesky_solve(
@@ -229,35 +343,125 @@ impl Solver for FaerSolver<'_> {
         info: Buffer,
     ) -> Result<()> {
         self.check_system(a, b)?;
-        with_element!(a, self.solve(triangle, a, b, scratch, info))
+        with_element!(a, self.cholesky_solve_as(triangle, a, b, scratch, info))
+    }
+
+    fn lu_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+        self.check_system(a, b)?;
+        Ok(self.lu_bytes(a, Some(b)).into_iter().sum())
+    }
+
+    fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
+        self.check_factor(a)?;
+        checks::check_pivots(self.communicator.rank(), a, pivots)?;
+        with_element!(a, self.lu_factor_as(a, pivots, scratch, info))
+    }
+
+    fn lu_solve(
+        &self,
+        a: &DistributedMatrix,
+        pivots: Buffer,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        self.check_system(a, b)?;
+        checks::check_pivots(self.communicator.rank(), a, pivots)?;
+        with_element!(a, self.lu_solve_as(a, pivots, b, scratch, info))
+    }
+
+    fn triangular_scratch(
+        &self,
+        _form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64> {
+        self.check_system(a, b)?;
+        let packed = self.packed_bytes(a).max(self.packed_bytes(b));
+        Ok(self.whole_bytes(a) + self.whole_bytes(b) + packed)
+    }
+
+    fn triangular_solve(
+        &self,
+        form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+    ) -> Result<()> {
+        self.check_system(a, b)?;
+        with_element!(a, self.triangular_solve_as(form, a, b, scratch))
+    }
+
+    fn multiply_scratch(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+    ) -> Result<u64> {
+        self.check_product(product, a, b, c)?;
+        Ok(self.multiply_bytes([a, b, c]).into_iter().sum())
+    }
+
+    fn multiply(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+        scratch: Buffer,
+    ) -> Result<()> {
+        self.check_product(product, a, b, c)?;
+        with_element!(c, self.multiply_as(product, [a, b, c], scratch))
     }
 }
 
-/// An element type as it lies in buffers.
+/// A type as it lies in buffers.
 ///
 /// # Safety
-/// The type is one [`ComplexField::Real`], or two without padding, and so is valid for any bits.
-unsafe trait Element: ComplexField<Real: bytemuck::Pod> + Copy {}
+/// The type is one `Word`, or two without padding, and so is valid for any bits.
+unsafe trait Value: Copy {
+    type Word: bytemuck::Pod;
+}
 
-// SAFETY: one real number.
-unsafe impl Element for f32 {}
-// SAFETY: one real number.
-unsafe impl Element for f64 {}
-// SAFETY: `repr(C)` of two real numbers.
-unsafe impl Element for faer::c32 {}
-// SAFETY: `repr(C)` of two real numbers.
-unsafe impl Element for faer::c64 {}
+// SAFETY: one word.
+unsafe impl Value for i64 {
+    type Word = i64;
+}
+// SAFETY: one word.
+unsafe impl Value for f32 {
+    type Word = f32;
+}
+// SAFETY: one word.
+unsafe impl Value for f64 {
+    type Word = f64;
+}
+// SAFETY: `repr(C)` of two words.
+unsafe impl Value for faer::c32 {
+    type Word = f32;
+}
+// SAFETY: `repr(C)` of two words.
+unsafe impl Value for faer::c64 {
+    type Word = f64;
+}
 
-/// The elements in a buffer.
+/// The values in a buffer.
 ///
 /// # Safety
 /// As for [`Buffer::as_mut_slice`].
-unsafe fn elements<'a, T: Element>(buffer: Buffer) -> &'a mut [T] {
+unsafe fn values<'a, V: Value>(buffer: Buffer) -> &'a mut [V] {
     // SAFETY: by this function's contract.
-    let reals = unsafe { buffer.as_mut_slice::<T::Real>() };
-    let count = size_of_val(reals) / size_of::<T>();
-    // SAFETY: elements are made of reals, by the contract of `Element`.
-    unsafe { std::slice::from_raw_parts_mut(reals.as_mut_ptr().cast(), count) }
+    let words = unsafe { buffer.as_mut_slice::<V::Word>() };
+    let count = size_of_val(words) / size_of::<V>();
+    // SAFETY: values are made of words, by the contract of `Value`.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), count) }
+}
+
+/// Writes an `info` word.
+fn report(info: Buffer, value: i32) {
+    // SAFETY: the word is memory of this process that only this call uses.
+    let word = unsafe { info.as_mut_slice::<i32>() };
+    word[0] = value;
 }
 
 /// One rank's part of a matrix, column-major, and where its rows and columns stand in the whole.
@@ -284,13 +488,13 @@ impl Part {
     }
 
     /// Copies the elements to where the same rank's part lies with another leading dimension.
-    fn copy_to<T: Element>(&self, other: &Part) {
+    fn copy_to<V: Value>(&self, other: &Part) {
         let rows = self.rows.len();
         if rows == 0 {
             return;
         }
         // SAFETY: one of them is this rank's part, the other is scratch that no message uses now.
-        let (from, to) = unsafe { (elements::<T>(self.data), elements::<T>(other.data)) };
+        let (from, to) = unsafe { (values::<V>(self.data), values::<V>(other.data)) };
         let columns = from.chunks(self.leading_dimension).zip(to.chunks_mut(other.leading_dimension));
         for (from, to) in columns.take(self.cols.len()) {
             to[..rows].copy_from_slice(&from[..rows]);
@@ -313,52 +517,6 @@ impl Part {
             }
         }
     }
-}
-
-/// Factors the lower triangle of a column-major n × n matrix in place and returns LAPACK's info.
-///
-/// The row-major upper triangle of A is the column-major lower triangle of Aᵀ = conj(A), whose factor
-/// is conj(L) = Uᵀ: in place that is U, row-major.
-fn factor_whole<T: Element>(a: &mut [T], n: usize) -> i32 {
-    if n == 0 {
-        return 0;
-    }
-    let threads = faer::get_global_parallelism();
-    let scratch = llt::factor::cholesky_in_place_scratch::<T>(n, threads, Default::default());
-    let outcome = llt::factor::cholesky_in_place(
-        MatMut::from_column_major_slice_mut(a, n, n),
-        Default::default(),
-        threads,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
-    match outcome {
-        Ok(_) => 0,
-        Err(llt::factor::LltError::NonPositivePivot { index }) => {
-            i32::try_from(index + 1).expect("a matrix on one rank has fewer rows")
-        }
-    }
-}
-
-/// Solves in place for `cols` columns, given [`factor_whole`]'s result.
-fn solve_whole<T: Element>(triangle: Triangle, factor: &[T], b: &mut [T], n: usize, cols: usize) {
-    if b.is_empty() {
-        return;
-    }
-    // For an upper triangle the factor is that of conj(A).
-    let conj = match triangle {
-        Triangle::Lower => Conj::No,
-        Triangle::Upper => Conj::Yes,
-    };
-    let threads = faer::get_global_parallelism();
-    let scratch = llt::solve::solve_in_place_scratch::<T>(n, cols, threads);
-    llt::solve::solve_in_place_with_conj(
-        MatRef::from_column_major_slice(factor, n, n),
-        conj,
-        MatMut::from_column_major_slice_mut(b, n, cols),
-        threads,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-    );
 }
 
 /// Bytes of a rank's part without gaps between columns.

@@ -11,7 +11,7 @@ use crate::layout::{BlockCyclic, ProcessGrid};
 use crate::{DType, Result};
 use serde::{Deserialize, Serialize};
 
-/// A triangle of a Hermitian matrix.
+/// A triangle of a square matrix, its diagonal included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Triangle {
@@ -19,6 +19,66 @@ pub enum Triangle {
     Lower,
     /// Row index ≤ column index.
     Upper,
+}
+
+/// How a matrix enters a product or a system: op(A) of the BLAS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// A.
+    NoTranspose,
+    /// Aᵀ.
+    Transpose,
+    /// Aᴴ; for real types the same as Aᵀ.
+    ConjugateTranspose,
+}
+
+impl Op {
+    /// Whether rows and columns change places.
+    fn transposes(self) -> bool {
+        self != Op::NoTranspose
+    }
+
+    /// Rows and columns of op(A).
+    fn shape(self, m: &DistributedMatrix) -> [BlockCyclic; 2] {
+        match self {
+            Op::NoTranspose => [m.rows, m.cols],
+            Op::Transpose | Op::ConjugateTranspose => [m.cols, m.rows],
+        }
+    }
+}
+
+/// Whether a triangular matrix has ones on its diagonal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Diagonal {
+    /// What is stored.
+    NonUnit,
+    /// Ones; what is stored is not read.
+    Unit,
+}
+
+/// How a stored matrix is read as a triangular one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Triangular {
+    /// The triangle that is read, of A and not of op(A).
+    pub triangle: Triangle,
+    /// What is applied to it.
+    pub op: Op,
+    /// Its diagonal.
+    pub diagonal: Diagonal,
+}
+
+/// The product α·op(A)·op(B) + β·C, with real α and β. At most one of A and B enters transposed:
+/// cuBLASMp 0.10.0 reads a null pointer in products of two transposed complex matrices of doubles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Product {
+    /// How A enters.
+    pub op_a: Op,
+    /// How B enters.
+    pub op_b: Op,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// Factor of what C held; if it is 0, C need not hold numbers.
+    pub beta: f64,
 }
 
 /// This rank's part of a 2-D block-cyclic matrix: column-major, source process (0, 0).
@@ -38,11 +98,21 @@ pub struct DistributedMatrix {
     pub data: Buffer,
 }
 
+/// Bytes of the buffer for [`Solver::lu_factor`]'s pivots on a rank in process column `col`: an `i64` for
+/// each column that it owns, in every process row.
+pub fn pivot_bytes(cols: BlockCyclic, col: u64) -> u64 {
+    cols.count(col) * size_of::<i64>() as u64
+}
+
 /// A library that factors and solves distributed matrices. All methods are collective; they are
 /// enqueued in the order of the device's operations.
 ///
-/// `info` is a signed 32-bit word on the device that follows LAPACK: 0, or k > 0 if the leading
-/// minor of order k is not positive definite. It may be set on one rank only: callers reduce it.
+/// Matrices are used whole. Those of a system lie in square tiles, and B's rows in the tiles of A's
+/// rows. `scratch` has the bytes that the `…_scratch` method gave for the same arguments on this rank;
+/// its contents are arbitrary.
+///
+/// `info` is a signed 32-bit word on the device: 0, or what the method says. It may be set on one rank
+/// only: callers reduce it.
 pub trait Solver {
     /// Device scratch in bytes for [`Solver::cholesky_factor`] and [`Solver::cholesky_solve`].
     fn cholesky_scratch(
@@ -54,6 +124,8 @@ pub trait Solver {
 
     /// Factors Hermitian positive definite `a` in place: A = L·Lᴴ or Uᴴ·U (LAPACK's potrf). Only
     /// `triangle` is read and written.
+    ///
+    /// `info` is k if the leading minor of order k is not positive.
     fn cholesky_factor(
         &self,
         triangle: Triangle,
@@ -70,5 +142,72 @@ pub trait Solver {
         b: &DistributedMatrix,
         scratch: Buffer,
         info: Buffer,
+    ) -> Result<()>;
+
+    /// Device scratch in bytes for [`Solver::lu_factor`] and [`Solver::lu_solve`].
+    fn lu_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64>;
+
+    /// Factors square `a` in place with partial pivoting: P·A = L·U, L with a unit diagonal that is not
+    /// stored (LAPACK's getrf).
+    ///
+    /// `pivots` has the bytes of [`pivot_bytes`]. Together they are a row, dealt out like the first row of
+    /// A: the ranks of process row 0 hold them, and what the others hold is unspecified. The l-th `i64`
+    /// belongs to the rank's l-th column: if that is column j of A, it is the row, counted from 1, that
+    /// row j was interchanged with when column j was eliminated.
+    ///
+    /// If U has a diagonal element that is exactly zero, the factorisation is completed all the same, but
+    /// U cannot be solved with. A positive `info` says that there is one; 0 does not say that there is
+    /// none, and the number is no index: cuSOLVERMp 0.9.1 keeps what the last tile column found, counted
+    /// within the tile. Who has to know looks at the diagonal of U.
+    fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()>;
+
+    /// Overwrites `b` with the solution of A·X = B, given the factors and the pivots as
+    /// [`Solver::lu_factor`] left them (LAPACK's getrs without transposition).
+    fn lu_solve(
+        &self,
+        a: &DistributedMatrix,
+        pivots: Buffer,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()>;
+
+    /// Device scratch in bytes for [`Solver::triangular_solve`].
+    fn triangular_scratch(
+        &self,
+        form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64>;
+
+    /// Overwrites `b` with the solution of op(A)·X = B, A triangular (BLAS's trsm from the left with
+    /// α = 1). Only the triangle of `form` is read. A zero on the diagonal is not looked for: it makes
+    /// X infinite or NaN.
+    fn triangular_solve(
+        &self,
+        form: Triangular,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        scratch: Buffer,
+    ) -> Result<()>;
+
+    /// Device scratch in bytes for [`Solver::multiply`].
+    fn multiply_scratch(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+    ) -> Result<u64>;
+
+    /// Overwrites `c` with α·op(A)·op(B) + β·C (BLAS's gemm). Dimensions that meet have the same tile;
+    /// tiles need not be square.
+    fn multiply(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        c: &DistributedMatrix,
+        scratch: Buffer,
     ) -> Result<()>;
 }

@@ -1,18 +1,21 @@
-//! What is kept of cuSOLVERMp for each device, made once and never per call.
+//! What is kept of cuSOLVERMp and cuBLASMp for each device, made once and never per call.
 //!
-//! The library allows one handle for each device, so calls take turns by a lock. Nothing here is ever
+//! Each library allows one handle for each device, so calls take turns by a lock. Nothing here is ever
 //! destroyed: destroying is collective, and the end of the process does it.
 
+use super::failure::{Failure, Outcome, Status};
 use crate::device::Buffer;
 use crate::device::cuda::{self, CudaDevice};
-use crate::{Error, ErrorKind, Result, libraries};
-use cublasmp_sys::{cublasFillMode_t, cudaDataType_t};
+use crate::{Error, Result, libraries};
+use cublasmp_sys::{
+    CublasMp, cublasMpGrid_t, cublasMpGridLayout_t, cublasMpHandle_t, cublasMpMatrixDescriptor_t,
+    cudaDataType_t,
+};
 use cusolvermp_sys::{
     CusolverMp, cusolverMpGrid_t, cusolverMpGridMapping_t, cusolverMpHandle_t, cusolverMpMatrixDescriptor_t,
-    cusolverStatus_t,
 };
 use cust::sys;
-use nccl_sys::{loader, ncclComm_t};
+use nccl_sys::ncclComm_t;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,19 +25,19 @@ static HANDLES: AtomicU64 = AtomicU64::new(0);
 static GRIDS: AtomicU64 = AtomicU64::new(0);
 static DESCRIPTORS: AtomicU64 = AtomicU64::new(0);
 
-/// What was made of cuSOLVERMp so far in this process. The numbers stand still once every shape of
-/// matrix was used.
+/// What was made of cuSOLVERMp and cuBLASMp so far in this process. The numbers stand still once every
+/// shape of matrix was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Handles: one for each device.
+    /// Handles: one of each library for each device.
     pub handles: u64,
-    /// Process grids.
+    /// Process grids: one of each library.
     pub grids: u64,
     /// Matrix descriptors.
     pub descriptors: u64,
 }
 
-/// What was made of cuSOLVERMp so far in this process.
+/// What was made of cuSOLVERMp and cuBLASMp so far in this process.
 pub fn counters() -> Counters {
     let [handles, grids, descriptors] =
         [&HANDLES, &GRIDS, &DESCRIPTORS].map(|counter| counter.load(Ordering::Relaxed));
@@ -48,11 +51,20 @@ const SPARE_BYTES: usize = 256;
 /// the first is not done.
 const HOST_WORKSPACES: usize = 4;
 
-/// The library and a device's handle in it.
+/// The libraries and a device's handles in them.
 #[derive(Clone, Copy)]
-pub(super) struct Library {
-    pub(super) table: &'static CusolverMp,
-    pub(super) handle: cusolverMpHandle_t,
+pub(super) struct Libraries {
+    pub(super) cusolvermp: &'static CusolverMp,
+    pub(super) solver: cusolverMpHandle_t,
+    pub(super) cublasmp: &'static CublasMp,
+    pub(super) blas: cublasMpHandle_t,
+}
+
+/// One process grid as each library has it.
+#[derive(Clone, Copy)]
+pub(super) struct Grids {
+    pub(super) solver: cusolverMpGrid_t,
+    pub(super) blas: cublasMpGrid_t,
 }
 
 /// Tells one process grid from another. The mapping of ranks is row-major.
@@ -64,7 +76,7 @@ pub(super) struct GridKey {
     pub(super) cols: u64,
 }
 
-/// A matrix as the library describes it; the source process is (0, 0).
+/// A matrix as the libraries describe it; the source process is (0, 0).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) kind: cudaDataType_t,
@@ -75,20 +87,14 @@ pub(super) struct Shape {
     pub(super) leading_dimension: i64,
 }
 
-/// A function of the library that needs workspace.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Step {
-    Factor,
-    Solve,
-}
-
 /// What the size of a workspace depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct WorkspaceKey {
-    pub(super) step: Step,
-    pub(super) triangle: cublasFillMode_t,
-    pub(super) a: cusolverMpMatrixDescriptor_t,
-    pub(super) b: Option<cusolverMpMatrixDescriptor_t>,
+    pub(super) function: &'static str,
+    /// Operations, triangle and the like; unused ones are 0.
+    pub(super) options: [u64; 4],
+    /// The matrices' descriptors, of which each is made once; unused ones are null.
+    pub(super) matrices: [*const c_void; 3],
 }
 
 /// Bytes of workspace.
@@ -96,71 +102,6 @@ pub(super) struct WorkspaceKey {
 pub(super) struct Workspace {
     pub(super) device: usize,
     pub(super) host: usize,
-}
-
-/// Answer of a function in the table.
-type Answer = Result<cusolverStatus_t, loader::Error>;
-
-/// A call that did not succeed.
-pub(super) enum Failure {
-    /// The library refused.
-    Status(cusolverStatus_t),
-    /// The function is not there, or the driver failed beside it.
-    Other(Error),
-}
-
-impl Failure {
-    fn check(answer: Answer) -> Result<(), Self> {
-        match answer.map_err(|error| Self::Other(libraries::missing(error)))? {
-            cusolverStatus_t::CUSOLVER_STATUS_SUCCESS => Ok(()),
-            status => Err(Self::Status(status)),
-        }
-    }
-
-    /// The error: which function failed, where, and how.
-    pub(super) fn describe(self, function: &str, rank: u64, device: i32, table: &CusolverMp) -> Error {
-        let at = format!("{function} on rank {rank} (device {device})");
-        let status = match self {
-            Self::Other(error) => return error.context(at),
-            Self::Status(status) => status,
-        };
-        let version = table.library().version().unwrap_or("of unknown version");
-        let text = format!("{at}: cuSOLVERMp {version} status {}: {}", status.0, meaning(status));
-        match kind(status) {
-            ErrorKind::ResourceExhausted => Error::resource_exhausted(text),
-            ErrorKind::Unsupported => Error::unsupported(text),
-            _ => Error::internal(text),
-        }
-    }
-}
-
-fn kind(status: cusolverStatus_t) -> ErrorKind {
-    match status {
-        cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED => ErrorKind::ResourceExhausted,
-        cusolverStatus_t::CUSOLVER_STATUS_NOT_SUPPORTED
-        | cusolverStatus_t::CUSOLVER_STATUS_ARCH_MISMATCH
-        | cusolverStatus_t::CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED => ErrorKind::Unsupported,
-        _ => ErrorKind::Internal,
-    }
-}
-
-/// cuSOLVERMp has no function that explains a status.
-fn meaning(status: cusolverStatus_t) -> &'static str {
-    match status {
-        cusolverStatus_t::CUSOLVER_STATUS_NOT_INITIALIZED => "the library or CUDA could not be initialised",
-        cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED => {
-            "no memory left outside XLA's pool; give XLA a smaller share (XLA_PYTHON_CLIENT_MEM_FRACTION)"
-        }
-        cusolverStatus_t::CUSOLVER_STATUS_INVALID_VALUE => "an argument is not valid",
-        cusolverStatus_t::CUSOLVER_STATUS_ARCH_MISMATCH => "the device is too old",
-        cusolverStatus_t::CUSOLVER_STATUS_MAPPING_ERROR => "memory could not be mapped",
-        cusolverStatus_t::CUSOLVER_STATUS_EXECUTION_FAILED => "a kernel failed",
-        cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR => "an operation inside the library failed",
-        cusolverStatus_t::CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED => "this kind of matrix is not supported",
-        cusolverStatus_t::CUSOLVER_STATUS_NOT_SUPPORTED => "these parameters are not supported",
-        cusolverStatus_t::CUSOLVER_STATUS_INVALID_WORKSPACE => "the workspace is not valid",
-        _ => "see cusolverStatus_t in NVIDIA's documentation",
-    }
 }
 
 /// A block of host memory and the event after which the library is done with it.
@@ -173,9 +114,10 @@ struct HostWorkspace {
 /// One device's share.
 pub(super) struct Kept {
     device: i32,
-    library: Library,
-    grids: HashMap<GridKey, cusolverMpGrid_t>,
-    descriptors: HashMap<(cusolverMpGrid_t, Shape), cusolverMpMatrixDescriptor_t>,
+    libraries: Libraries,
+    grids: HashMap<GridKey, Grids>,
+    solver_matrices: HashMap<(cusolverMpGrid_t, Shape), cusolverMpMatrixDescriptor_t>,
+    blas_matrices: HashMap<(cublasMpGrid_t, Shape), cublasMpMatrixDescriptor_t>,
     workspaces: HashMap<WorkspaceKey, Workspace>,
     host: Vec<HostWorkspace>,
     /// Which of `host` was used last.
@@ -191,17 +133,14 @@ unsafe impl Send for Kept {}
 static DEVICES: LazyLock<Mutex<HashMap<i32, &'static Mutex<Kept>>>> = LazyLock::new(Mutex::default);
 
 impl Kept {
-    /// The device's share and a grid that was made before.
-    pub(super) fn find(
-        device: &CudaDevice<'_>,
-        key: GridKey,
-    ) -> Option<(&'static Mutex<Kept>, cusolverMpGrid_t)> {
+    /// The device's share and grids that were made before.
+    pub(super) fn find(device: &CudaDevice<'_>, key: GridKey) -> Option<(&'static Mutex<Kept>, Grids)> {
         let kept = *DEVICES.lock().unwrap_or_else(PoisonError::into_inner).get(&device.ordinal())?;
-        let grid = *super::lock(kept).grids.get(&key)?;
-        Some((kept, grid))
+        let grids = *super::lock(kept).grids.get(&key)?;
+        Some((kept, grids))
     }
 
-    /// The device's share, made the first time, which loads the library.
+    /// The device's share, made the first time, which loads the libraries.
     pub(super) fn of_device(device: &CudaDevice<'_>, rank: u64) -> Result<&'static Mutex<Kept>> {
         let ordinal = device.ordinal();
         let found = DEVICES.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
@@ -214,27 +153,35 @@ impl Kept {
     }
 
     fn new(device: &CudaDevice<'_>, rank: u64) -> Result<Self> {
-        let table = libraries::cusolvermp()?;
+        let (cublasmp, cusolvermp) = (libraries::cublasmp()?, libraries::cusolvermp()?);
+        let ordinal = device.ordinal();
+        let failed = |function| move |failure: Failure| failure.describe(function, rank, ordinal);
         let mut spare = 0;
         // SAFETY: writes one address.
         let result = unsafe { sys::cuMemAlloc_v2(&raw mut spare, SPARE_BYTES) };
-        cuda::check(result, || format!("allocating {SPARE_BYTES} bytes on device {}", device.ordinal()))?;
+        cuda::check(result, || format!("allocating {SPARE_BYTES} bytes on device {ordinal}"))?;
         let host = (0..HOST_WORKSPACES).map(|_| HostWorkspace::new()).collect::<Result<_>>()?;
-        let mut handle = std::ptr::null_mut();
+        let mut solver = std::ptr::null_mut();
         // SAFETY: writes one handle; the stream is live and not the null stream, which the library does
         // not take, by the contract of `CudaDevice`.
-        let answer =
-            unsafe { table.cusolverMpCreate(&raw mut handle, device.ordinal(), device.stream().cast()) };
-        Failure::check(answer)
-            .map_err(|failure| failure.describe("cusolverMpCreate", rank, device.ordinal(), table))?;
+        unsafe { cusolvermp.cusolverMpCreate(&raw mut solver, ordinal, device.stream().cast()) }
+            .outcome()
+            .map_err(failed("cusolverMpCreate"))?;
         HANDLES.fetch_add(1, Ordering::Relaxed);
         // SAFETY: made above.
-        unsafe { table.record_version(handle) }.map_err(libraries::missing)?;
+        unsafe { cusolvermp.record_version(solver) }.map_err(libraries::missing)?;
+        let mut blas = std::ptr::null_mut();
+        // SAFETY: writes one handle, of the current context, which is the live stream's.
+        unsafe { cublasmp.cublasMpCreate(&raw mut blas, device.stream().cast()) }
+            .outcome()
+            .map_err(failed("cublasMpCreate"))?;
+        HANDLES.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
-            device: device.ordinal(),
-            library: Library { table, handle },
+            device: ordinal,
+            libraries: Libraries { cusolvermp, solver, cublasmp, blas },
             grids: HashMap::new(),
-            descriptors: HashMap::new(),
+            solver_matrices: HashMap::new(),
+            blas_matrices: HashMap::new(),
             workspaces: HashMap::new(),
             host,
             last_host: 0,
@@ -242,63 +189,81 @@ impl Kept {
         })
     }
 
-    /// The library and this device's handle.
-    pub(super) fn library(&self) -> Library {
-        self.library
+    /// The libraries and this device's handles.
+    pub(super) fn libraries(&self) -> Libraries {
+        self.libraries
     }
 
-    /// Has the library enqueue everything on `stream` from now on.
-    pub(super) fn set_stream(&self, stream: sys::CUstream) -> Result<(), Failure> {
-        let Library { table, handle } = self.library;
-        // SAFETY: the handle is live, and so is the stream for the call that holds this lock.
-        Failure::check(unsafe { table.cusolverMpSetStream(handle, stream.cast()) })
+    /// Has both libraries enqueue everything on `stream` from now on, so that neither holds on to an
+    /// older one.
+    pub(super) fn set_stream(&self, stream: sys::CUstream) -> Outcome {
+        let Libraries { cusolvermp, solver, cublasmp, blas } = self.libraries;
+        // SAFETY: the handles are live, and so is the stream for the call that holds this lock.
+        unsafe {
+            cusolvermp.cusolverMpSetStream(solver, stream.cast()).outcome()?;
+            cublasmp.cublasMpSetStream(blas, stream.cast()).outcome()
+        }
     }
 
-    /// Makes a grid. Collective over the communicator.
-    pub(super) fn make_grid(&self, key: GridKey, rank: u64) -> Result<cusolverMpGrid_t> {
-        let Library { table, handle } = self.library;
+    /// Makes a grid in both libraries. Collective over the communicator.
+    pub(super) fn make_grids(&self, key: GridKey, rank: u64) -> Result<Grids> {
+        let Libraries { cusolvermp, solver: handle, cublasmp, .. } = self.libraries;
+        let failed = |function| move |failure: Failure| failure.describe(function, rank, self.device);
         let side = |value: u64| {
             i32::try_from(value)
                 .map_err(|_| Error::invalid_argument(format!("a process grid with a side of {value}")))
         };
         let [rows, cols] = [side(key.rows)?, side(key.cols)?];
-        let mut grid = std::ptr::null_mut();
+        let (mut solver, mut blas) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the handle is live, and so is the communicator of a kept group; writes one grid.
-        let answer = unsafe {
-            table.cusolverMpCreateDeviceGrid(
+        unsafe {
+            cusolvermp.cusolverMpCreateDeviceGrid(
                 handle,
-                &raw mut grid,
+                &raw mut solver,
                 key.communicator,
                 rows,
                 cols,
                 cusolverMpGridMapping_t::CUSOLVERMP_GRID_MAPPING_ROW_MAJOR,
             )
-        };
-        Failure::check(answer)
-            .map_err(|failure| failure.describe("cusolverMpCreateDeviceGrid", rank, self.device, table))?;
+        }
+        .outcome()
+        .map_err(failed("cusolverMpCreateDeviceGrid"))?;
         GRIDS.fetch_add(1, Ordering::Relaxed);
-        Ok(grid)
+        // SAFETY: as above.
+        unsafe {
+            cublasmp.cublasMpGridCreate(
+                rows.into(),
+                cols.into(),
+                cublasMpGridLayout_t::CUBLASMP_GRID_LAYOUT_ROW_MAJOR,
+                key.communicator,
+                &raw mut blas,
+            )
+        }
+        .outcome()
+        .map_err(failed("cublasMpGridCreate"))?;
+        GRIDS.fetch_add(1, Ordering::Relaxed);
+        Ok(Grids { solver, blas })
     }
 
-    /// Keeps a grid that all ranks have made.
-    pub(super) fn keep_grid(&mut self, key: GridKey, grid: cusolverMpGrid_t) {
-        self.grids.insert(key, grid);
+    /// Keeps grids that all ranks have made.
+    pub(super) fn keep_grids(&mut self, key: GridKey, grids: Grids) {
+        self.grids.insert(key, grids);
     }
 
-    /// The descriptor of matrices of this shape, made the first time.
-    pub(super) fn descriptor(
+    /// cuSOLVERMp's descriptor of matrices of this shape, made the first time.
+    pub(super) fn solver_matrix(
         &mut self,
         grid: cusolverMpGrid_t,
         shape: Shape,
     ) -> Result<cusolverMpMatrixDescriptor_t, Failure> {
-        if let Some(&descriptor) = self.descriptors.get(&(grid, shape)) {
+        if let Some(&descriptor) = self.solver_matrices.get(&(grid, shape)) {
             return Ok(descriptor);
         }
         let Shape { kind, rows, cols, row_tile, col_tile, leading_dimension } = shape;
         let mut descriptor = std::ptr::null_mut();
         // SAFETY: the grid is live; writes one descriptor.
-        Failure::check(unsafe {
-            self.library.table.cusolverMpCreateMatrixDesc(
+        unsafe {
+            self.libraries.cusolvermp.cusolverMpCreateMatrixDesc(
                 &raw mut descriptor,
                 grid,
                 kind,
@@ -310,9 +275,42 @@ impl Kept {
                 0,
                 leading_dimension,
             )
-        })?;
+        }
+        .outcome()?;
         DESCRIPTORS.fetch_add(1, Ordering::Relaxed);
-        self.descriptors.insert((grid, shape), descriptor);
+        self.solver_matrices.insert((grid, shape), descriptor);
+        Ok(descriptor)
+    }
+
+    /// cuBLASMp's descriptor of matrices of this shape, made the first time.
+    pub(super) fn blas_matrix(
+        &mut self,
+        grid: cublasMpGrid_t,
+        shape: Shape,
+    ) -> Result<cublasMpMatrixDescriptor_t, Failure> {
+        if let Some(&descriptor) = self.blas_matrices.get(&(grid, shape)) {
+            return Ok(descriptor);
+        }
+        let Shape { kind, rows, cols, row_tile, col_tile, leading_dimension } = shape;
+        let mut descriptor = std::ptr::null_mut();
+        // SAFETY: the grid is live; writes one descriptor.
+        unsafe {
+            self.libraries.cublasmp.cublasMpMatrixDescriptorCreate(
+                rows,
+                cols,
+                row_tile,
+                col_tile,
+                0,
+                0,
+                leading_dimension,
+                kind,
+                grid,
+                &raw mut descriptor,
+            )
+        }
+        .outcome()?;
+        DESCRIPTORS.fetch_add(1, Ordering::Relaxed);
+        self.blas_matrices.insert((grid, shape), descriptor);
         Ok(descriptor)
     }
 
@@ -320,13 +318,13 @@ impl Kept {
     pub(super) fn workspace(
         &mut self,
         key: WorkspaceKey,
-        ask: impl FnOnce(*mut usize, *mut usize) -> Answer,
+        ask: impl FnOnce(&mut Workspace) -> Outcome,
     ) -> Result<Workspace, Failure> {
         if let Some(&workspace) = self.workspaces.get(&key) {
             return Ok(workspace);
         }
         let mut workspace = Workspace { device: 0, host: 0 };
-        Failure::check(ask(&raw mut workspace.device, &raw mut workspace.host))?;
+        ask(&mut workspace)?;
         self.workspaces.insert(key, workspace);
         Ok(workspace)
     }
@@ -343,15 +341,15 @@ impl Kept {
         &mut self,
         stream: sys::CUstream,
         bytes: usize,
-        call: impl FnOnce(*mut c_void) -> Answer,
-    ) -> Result<(), Failure> {
+        call: impl FnOnce(*mut c_void) -> Outcome,
+    ) -> Outcome {
         self.last_host = (self.last_host + 1) % HOST_WORKSPACES;
         let workspace = &mut self.host[self.last_host];
         workspace.make_room(bytes).map_err(Failure::Other)?;
-        let answer = call(workspace.memory.as_mut_ptr().cast());
+        let outcome = call(workspace.memory.as_mut_ptr().cast());
         // Even after a failure: part of the work may have been enqueued.
         workspace.record(stream).map_err(Failure::Other)?;
-        Failure::check(answer)
+        outcome
     }
 }
 
@@ -368,7 +366,7 @@ impl HostWorkspace {
     fn make_room(&mut self, bytes: usize) -> Result<()> {
         // SAFETY: the event is live; one that was never recorded counts as over.
         let result = unsafe { sys::cuEventSynchronize(self.done) };
-        cuda::check(result, || "waiting for an earlier call of cuSOLVERMp".into())?;
+        cuda::check(result, || "waiting for an earlier call of the solver".into())?;
         let words = bytes.div_ceil(size_of::<u128>()).max(1);
         if self.memory.len() < words {
             // Nothing of the old contents is needed, so the old block goes before the new one comes.
