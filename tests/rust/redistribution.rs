@@ -502,7 +502,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn forward_and_reverse_on_random_grids(
-        grid in [1u64..=4, 1u64..=4],
+        grid in [1u64..=6, 1u64..=6],
         extent in [0u64..60, 0u64..60],
         tile in [1u64..12, 1u64..12],
         placement in [placement(), placement()],
@@ -514,7 +514,7 @@ proptest! {
 
     #[test]
     fn in_place_where_the_tile_divides_the_shards(
-        grid in [1u64..=4, 1u64..=4],
+        grid in [1u64..=6, 1u64..=6],
         tiles in [1u64..=5, 1u64..=5],
         tile in [1u64..9, 1u64..9],
         dtype in prop::sample::select(DType::ALL.to_vec()),

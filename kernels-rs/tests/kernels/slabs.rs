@@ -53,6 +53,36 @@ fn lines_are_copied_in_all_orders() {
     }
 }
 
+/// A part of the device is a smaller grid for the same copy, whose blocks come round more than once.
+#[test]
+fn a_copy_on_a_part_of_the_device_has_more_items_than_blocks() {
+    let (len, lines) = (1031, 128);
+    let from: Vec<u32> = encoded(1, len * lines);
+    let to: Vec<u32> = encoded(2, (len + 2) * lines);
+    let whole = |share| {
+        let (mut src, mut dst) = (Buffer::new(&from), Buffer::new(&to));
+        let args = CopyLinesArgs {
+            src: src.address(),
+            dst: dst.address(),
+            ld_src: len as u64,
+            ld_dst: len as u64 + 2,
+            len: len as u64,
+            lines: lines as u64,
+        };
+        let call = copy_lines(ElementSize::B4, args, share);
+        let blocks = call.geometry.grid[0];
+        run(call, Order::Reverse);
+        assert_eq!(src.values(), from, "the source changed");
+        (blocks, dst.values())
+    };
+    let (all, (some, copied)) = (whole(Share::Whole).0, whole(Share::Part));
+    assert!(all > some && all % some != 0, "{all} items on {some} blocks");
+    for (line, found) in copied.chunks(len + 2).enumerate() {
+        assert!(found[..len] == from[line * len..][..len], "line {line}");
+        assert!(found[len..] == to[line * (len + 2) + len..][..2], "beside line {line}");
+    }
+}
+
 #[test]
 fn wide_accesses_are_used_exactly_where_everything_is_aligned() {
     let aligned = CopyLinesArgs { src: 4096, dst: 8192, ld_src: 64, ld_dst: 32, len: 16, lines: 3 };
