@@ -141,6 +141,8 @@ def redistribute(
     keep = not isinstance(a, jax.core.Tracer)
     request = _request("forward", dtype, a.shape, grid.shape, tile, keep)
     local = _program(_to_block_cyclic, request, grid, a.shape)(_sharding.move(a, grid.mesh, grid.spec))
+    # XLA forgets where an empty array lies.
+    local = _sharding.move(local, grid.mesh, _local_spec(grid))
     return BlockCyclic(local, tuple(a.shape), _native.plan(request).tile, grid.mesh, grid.spec)
 
 
@@ -163,7 +165,8 @@ def _back(cyclic: BlockCyclic) -> jax.Array:
             f"for {cyclic.shape[0]} x {cyclic.shape[1]} elements in tiles of {cyclic.tile}"
         )
     on_mesh = _sharding.move(local, grid.mesh, _local_spec(grid))
-    return _program(_from_block_cyclic, request, grid, cyclic.shape)(on_mesh)
+    a = _program(_from_block_cyclic, request, grid, cyclic.shape)(on_mesh)
+    return _sharding.move(a, grid.mesh, grid.spec)
 
 
 def _made_ready(grid: Grid) -> Grid:
