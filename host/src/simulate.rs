@@ -46,7 +46,7 @@ pub fn run(plan: &Plan, operands: Vec<RankOperands>) -> Result<()> {
         let solver = FaerSolver::new(communicator);
         run_rank(
             plan,
-            &Backend { device: &device, communicator, solver: &solver },
+            &Backend { device: &device, communicator, solver: Some(&solver) },
             Ok(by_role[rank].1.clone()),
         )
     })

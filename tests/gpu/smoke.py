@@ -206,6 +206,38 @@ def under_jit_with_set_mesh(mesh: Mesh) -> None:
         check_solution(a, jax.jit(meshsolve.potrs)(a, b), b)
 
 
+def redistribution(mesh: Mesh, m: int, n: int, dtype: str, tile: int | None) -> None:
+    """To the block-cyclic distribution and back, bit for bit, against tiles sliced with NumPy."""
+    dense = counting(m, n, dtype)
+    a = put(dense, mesh, "rows", "columns")
+    there_and_back = jax.jit(
+        lambda a: meshsolve.redistribute(
+            meshsolve.redistribute(jnp.flip(a), tile, mesh, P("rows", "columns"))
+        )
+    )
+    for _ in range(2):
+        cyclic = meshsolve.redistribute(a, tile, mesh, P("rows", "columns"))
+        for shard in cyclic.local.addressable_shards:
+            r, c = (int(index.start or 0) for index in shard.index[:2])
+            rows, columns = cyclic.numroc(r, c)
+            own_rows = np.arange(m) // cyclic.tile % cyclic.grid[0] == r
+            own_columns = np.arange(n) // cyclic.tile % cyclic.grid[1] == c
+            local = np.asarray(shard.data)[0, 0].T[:rows, :columns]
+            assert np.array_equal(local, dense[own_rows][:, own_columns]), (
+                f"process ({r}, {c}) has other tiles"
+            )
+        for back, expected in (
+            (meshsolve.redistribute(cyclic), dense),
+            (there_and_back(a), dense[::-1, ::-1]),
+            (a, dense),
+        ):
+            same = all(
+                (part == expected[s.index]).all()
+                for part, s in zip(on_devices(back), back.addressable_shards, strict=True)
+            )
+            assert same, "not every element came back"
+
+
 def right_hand_sides(mesh: Mesh) -> None:
     n, columns = 240, 2 * mesh.shape["columns"]
     a = put(positive_definite(n, "float64"), mesh, "rows", "columns")
@@ -400,6 +432,15 @@ def cases(sizes: list[int]) -> Iterator[Case]:
                 yield f"solve {name}", partial(small, mesh, n, dtype, tile)
             yield f"solve {grid} {dtype} n=4096", partial(large, mesh, 4096, dtype)
             yield f"not positive definite {grid} {dtype}", partial(not_positive_definite, mesh, dtype)
+            for m, n, tile in (
+                (64, 64, 4),
+                (2048, 1024, 256),
+                (1024, 2048, None),
+                (999, 1201, 100),
+                (5, 3, 8),
+            ):
+                name = f"{grid} {dtype} {m}x{n} T={tile or 'default'}"
+                yield f"redistribution {name}", partial(redistribution, mesh, m, n, dtype, tile)
         yield f"zero pivot in the last tile {grid}", partial(zero_pivot_in_the_last_tile, mesh)
         yield f"NaN in the matrix {grid}", partial(non_finite, mesh, np.nan)
         yield f"Inf in the matrix {grid}", partial(non_finite, mesh, np.inf)

@@ -60,7 +60,7 @@ fn outcomes(
         let usual = CpuDevice::new();
         let device: &dyn Device = if rank == 2 { odd_device } else { &usual };
         let solver = FaerSolver::new(communicator);
-        let backend = Backend { device, communicator, solver: &solver };
+        let backend = Backend { device, communicator, solver: Some(&solver) };
         let own = operands[rank].clone();
         let own = if rank == 2 { odd_operands(own) } else { Ok(own) };
         assert_eq!(communicator.size(), 4);

@@ -110,7 +110,8 @@ fn faulty_solve(ranks: &NcclCommunicator, device: &CudaDevice<'_>, stream: &Stre
         }
     }
     let solver = CusolverMpSolver::new(ranks, device, plan.grid()).unwrap();
-    let error = run(&plan, &Backend { device, communicator: ranks, solver: &solver }, operands).unwrap_err();
+    let error =
+        run(&plan, &Backend { device, communicator: ranks, solver: Some(&solver) }, operands).unwrap_err();
     for memory in &memories {
         assert!(download(stream, memory).iter().all(|&byte| byte == UNTOUCHED), "something was written");
     }
@@ -251,7 +252,7 @@ fn solve(
     });
     let operands = Operands { inputs: input_windows.clone(), outputs: output_windows.collect() };
     let solver = CusolverMpSolver::new(ranks, device, plan.grid()).unwrap();
-    let backend = Backend { device, communicator: ranks, solver: &solver };
+    let backend = Backend { device, communicator: ranks, solver: Some(&solver) };
     let start = std::time::Instant::now();
     run(&plan, &backend, Ok(operands)).unwrap();
     stream.synchronize().unwrap();

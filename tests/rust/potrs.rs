@@ -108,13 +108,13 @@ fn candidates(request: &str) -> Vec<(String, Plan)> {
 }
 
 fn name(plan: &Plan) -> String {
-    let Plan::Potrs(potrs) = plan;
+    let Plan::Potrs(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
     potrs.candidate().to_string()
 }
 
 /// Runs a plan on all places of a mesh and puts x together; all must agree on status and log det.
 fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved {
-    let Plan::Potrs(potrs) = plan;
+    let Plan::Potrs(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
     let grid = ProcessGrid::new(grid[0], grid[1]);
     let (n, k) = (a.len(), b.first().map_or(0, Vec::len));
     let size = |spec: &OperandSpec| Memory::new(spec.bytes());
@@ -382,7 +382,7 @@ fn ways_on_two_devices() {
                 grid[0], grid[1]
             ))
             .unwrap();
-            let Plan::Potrs(potrs) = &plan;
+            let Plan::Potrs(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
             assert_eq!(potrs.candidate().to_string(), expected, "{}", potrs.explain());
             assert_eq!(potrs.a().forward_traffic(0).sent, 0);
         }
@@ -392,7 +392,9 @@ fn ways_on_two_devices() {
 #[test]
 fn the_explanation_lists_all_candidates() {
     let text = request(Type::F64, 40, 1, [2, 2], 7, ROWS_SHARDED, "\"lower\"");
-    let Plan::Potrs(potrs) = Plan::from_json(&text).unwrap();
+    let Plan::Potrs(potrs) = Plan::from_json(&text).unwrap() else {
+        unreachable!("a Cholesky solve was asked for")
+    };
     let explanation = potrs.explain();
     for part in [
         "→ stages: ",

@@ -361,7 +361,7 @@ fn check_candidates(square: Square) -> usize {
     let (fine, coarse) = (mesh[0].max(mesh[1]), mesh[0].min(mesh[1]));
     let mut readings = 0;
     for plan in Plan::candidates(&Request::from_json(&request).unwrap()) {
-        let Plan::Potrs(potrs) = &plan;
+        let Plan::Potrs(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
         let (a, layout, view) = (potrs.a(), potrs.candidate().layout, potrs.candidate().view);
         assert_eq!(plan.roles(), roles(mesh, layout, view), "{square:?} {}", potrs.candidate());
         let order = solvers_order(&square, layout);

@@ -98,10 +98,17 @@ pub fn execute(call: &Call<'_>, site: &CallSite) -> Result<(), Failure> {
     let group = NcclGroup::split(&parent, &device, group, role, &division(mesh, roles))?;
     // SAFETY: the group was split on this device just now or in an earlier call.
     let communicator = unsafe { NcclCommunicator::new(group, &device) };
-    let solver = CusolverMpSolver::new(&communicator, &device, site.routine.grid())?;
+    // A redistribution works where cuSOLVERMp is not installed.
+    let solver = (site.routine.needs_solver())
+        .then(|| CusolverMpSolver::new(&communicator, &device, site.routine.grid()))
+        .transpose()?;
     let operands =
         own_operands(call, site, &device).map_err(|failure| Error::invalid_argument(failure.message));
-    let backend = Backend { device: &device, communicator: &communicator, solver: &solver };
+    let backend = Backend {
+        device: &device,
+        communicator: &communicator,
+        solver: solver.as_ref().map(|solver| solver as _),
+    };
     site.routine.run_rank(&backend, operands)
 }
 

@@ -30,6 +30,8 @@ pub trait Routine: Send + Sync {
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure>;
     /// The solver's process grid.
     fn grid(&self) -> ProcessGrid;
+    /// Whether [`Routine::run_rank`] needs a solver in the backend.
+    fn needs_solver(&self) -> bool;
     /// Runs one rank, whose device and peers are in `backend`; collective.
     ///
     /// # Errors
@@ -61,6 +63,10 @@ impl Routine for Plan {
 
     fn grid(&self) -> ProcessGrid {
         Plan::grid(self)
+    }
+
+    fn needs_solver(&self) -> bool {
+        Plan::needs_solver(self)
     }
 
     fn run_rank(&self, backend: &Backend<'_>, operands: meshsolve::Result<Operands>) -> Result<(), Failure> {

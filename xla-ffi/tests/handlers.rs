@@ -68,6 +68,10 @@ impl Routine for Rotate {
         ProcessGrid::new(1, self.ranks as u64)
     }
 
+    fn needs_solver(&self) -> bool {
+        false
+    }
+
     fn run_rank(&self, _: &Backend<'_>, _: meshsolve::Result<Operands>) -> Result<(), Failure> {
         Err(Failure::unsupported("a routine for CPU tests"))
     }

@@ -13,6 +13,7 @@ mod matrix;
 mod phase;
 mod potrs;
 mod price;
+mod redistribute;
 mod request;
 mod tile;
 
@@ -23,7 +24,8 @@ pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES, 
 pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
 pub use potrs::{Candidate, PotrsPlan, STATUS_BYTES};
 pub use price::Price;
-pub use request::{Layout, Placements, PotrsRequest, Request};
+pub use redistribute::{LocalBuffers, RedistributePlan};
+pub use request::{Direction, Layout, Placements, PotrsRequest, RedistributeRequest, Request};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 pub use tile::suggest_tile;
@@ -53,6 +55,8 @@ impl OperandSpec {
 pub enum Plan {
     /// A Cholesky solve.
     Potrs(PotrsPlan),
+    /// A redistribution by itself.
+    Redistribute(RedistributePlan),
 }
 
 #[derive(Serialize)]
@@ -66,7 +70,10 @@ struct Summary<'a> {
     tile: u64,
     ranks: u64,
     layout: String,
-    b: Placements,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b: Option<Placements>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local: Option<LocalBuffers>,
     inputs: &'a [OperandSpec],
     outputs: &'a [OperandSpec],
     scratch_bytes: u64,
@@ -81,6 +88,7 @@ impl Plan {
     pub fn new(request: &Request) -> Result<Self> {
         match request {
             Request::Potrs(request) => PotrsPlan::new(request).map(Self::Potrs),
+            Request::Redistribute(request) => Ok(Self::Redistribute(RedistributePlan::new(request))),
         }
     }
 
@@ -88,6 +96,7 @@ impl Plan {
     pub fn candidates(request: &Request) -> Vec<Self> {
         match request {
             Request::Potrs(request) => PotrsPlan::candidates(request).into_iter().map(Self::Potrs).collect(),
+            Request::Redistribute(request) => vec![Self::Redistribute(RedistributePlan::new(request))],
         }
     }
 
@@ -99,62 +108,91 @@ impl Plan {
         Self::new(&Request::from_json(text)?)
     }
 
-    /// The plan in JSON: tile, layout, where b has to lie, operands, scratch, explanation.
+    /// The plan in JSON: tile, layout, where b has to lie or what the local buffers hold, operands,
+    /// scratch, explanation.
     pub fn reply_json(&self) -> String {
-        let Self::Potrs(plan) = self;
-        let reply = Reply {
-            plan: Summary {
-                routine: "potrs",
-                tile: plan.tile(),
-                ranks: self.ranks(),
-                layout: plan.candidate().to_string(),
-                b: plan.b_placements(),
-                inputs: plan.inputs(),
-                outputs: plan.outputs(),
-                scratch_bytes: plan.scratch_bytes(),
-                explain: plan.explain(),
-            },
+        let (routine, tile, layout, b, local, scratch_bytes, explain) = match self {
+            Self::Potrs(plan) => (
+                "potrs",
+                plan.tile(),
+                plan.candidate().to_string(),
+                Some(plan.b_placements()),
+                None,
+                plan.scratch_bytes(),
+                plan.explain(),
+            ),
+            Self::Redistribute(plan) => (
+                "redistribute",
+                plan.tile(),
+                "stages".to_owned(),
+                None,
+                Some(plan.local_buffers()),
+                plan.scratch_bytes(),
+                plan.explain(),
+            ),
         };
-        serde_json::to_string(&reply).expect("plain data")
+        let (inputs, outputs) = (self.inputs(), self.outputs());
+        let ranks = self.ranks();
+        let plan =
+            Summary { routine, tile, ranks, layout, b, local, inputs, outputs, scratch_bytes, explain };
+        serde_json::to_string(&Reply { plan }).expect("plain data")
     }
 
     /// Processes that take part.
     pub fn ranks(&self) -> u64 {
-        let Self::Potrs(plan) = self;
-        plan.grid().size()
+        self.grid().size()
     }
 
     /// The solver's process grid.
     pub fn grid(&self) -> ProcessGrid {
-        let Self::Potrs(plan) = self;
-        plan.grid()
+        match self {
+            Self::Potrs(plan) => plan.grid(),
+            Self::Redistribute(plan) => plan.matrix().grid(),
+        }
     }
 
     /// The rank in the solver's grid that the device at each place of the caller's mesh plays; places
     /// are counted row by row.
     pub fn roles(&self) -> &[u64] {
-        let Self::Potrs(plan) = self;
-        plan.roles()
+        match self {
+            Self::Potrs(plan) => plan.roles(),
+            Self::Redistribute(plan) => plan.roles(),
+        }
+    }
+
+    /// Whether the routine calls a solver; a redistribution needs none.
+    pub fn needs_solver(&self) -> bool {
+        match self {
+            Self::Potrs(_) => true,
+            Self::Redistribute(_) => false,
+        }
     }
 
     /// What each device passes in.
     pub fn inputs(&self) -> &[OperandSpec] {
-        let Self::Potrs(plan) = self;
-        plan.inputs()
+        match self {
+            Self::Potrs(plan) => plan.inputs(),
+            Self::Redistribute(plan) => plan.inputs(),
+        }
     }
 
     /// What each device gets.
     pub fn outputs(&self) -> &[OperandSpec] {
-        let Self::Potrs(plan) = self;
-        plan.outputs()
+        match self {
+            Self::Potrs(plan) => plan.outputs(),
+            Self::Redistribute(plan) => plan.outputs(),
+        }
     }
 
     /// A number that is the same for the same call on every rank.
     pub fn fingerprint(&self) -> u64 {
-        let Self::Potrs(plan) = self;
         let mut hasher = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
-        format!("{:?}", plan.request()).hash(&mut hasher);
+        let request = match self {
+            Self::Potrs(plan) => format!("{:?}", plan.request()),
+            Self::Redistribute(plan) => format!("{:?}", plan.request()),
+        };
+        request.hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Solve A·X = B with A Hermitian positive definite.
     Potrs(PotrsRequest),
+    /// Bring a matrix into the 2-D block-cyclic distribution, or back.
+    Redistribute(RedistributeRequest),
 }
 
 /// Placement of a right-hand side along the two dimensions of the process grid.
@@ -67,6 +69,39 @@ pub struct PotrsRequest {
     pub layout: Layout,
 }
 
+/// Which way a redistribution goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the caller's shards to the block-cyclic distribution.
+    Forward,
+    /// Back to the caller's shards.
+    Reverse,
+}
+
+/// A redistribution by itself. A is m × n and sharded along both dimensions of the grid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedistributeRequest {
+    /// Element type of A.
+    pub dtype: DType,
+    /// Rows of A.
+    pub m: u64,
+    /// Columns of A.
+    pub n: u64,
+    /// Rows and columns of the mesh over which A is sharded; the process grid of the block-cyclic
+    /// distribution is the same.
+    pub grid: [u64; 2],
+    /// Edge of the square tiles, chosen here if not given.
+    pub tile: Option<u64>,
+    /// Which way.
+    pub direction: Direction,
+    /// Whether the caller needs what it passes in afterwards. Otherwise the work is done in that memory
+    /// as far as possible.
+    #[serde(default)]
+    pub keep_a: bool,
+}
+
 /// Orders above this would overflow 64-bit byte counts somewhere.
 const LARGEST_EXTENT: u64 = 1 << 28;
 /// More processes than any machine has.
@@ -80,8 +115,10 @@ impl Request {
     pub fn from_json(text: &str) -> Result<Self> {
         let request: Self = serde_json::from_str(text)
             .map_err(|e| Error::invalid_argument(format!("this is no request that meshsolve knows: {e}")))?;
-        let Self::Potrs(potrs) = &request;
-        potrs.check()?;
+        match &request {
+            Self::Potrs(potrs) => potrs.check()?,
+            Self::Redistribute(redistribute) => redistribute.check()?,
+        }
         Ok(request)
     }
 }
@@ -93,27 +130,46 @@ impl PotrsRequest {
     }
 
     fn check(&self) -> Result<()> {
-        let range = |what: &str, value: u64, low: u64, high: u64| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(Error::invalid_argument(format!("{what} is {value}; it must be from {low} to {high}")))
-            }
-        };
         range("the order of a", self.n, 0, LARGEST_EXTENT)?;
         range("the number of right-hand sides", self.nrhs, 0, LARGEST_EXTENT)?;
-        range("the number of process rows", self.grid[0], 1, LARGEST_GRID)?;
-        range("the number of process columns", self.grid[1], 1, LARGEST_GRID)?;
-        range("the number of processes", self.grid[0] * self.grid[1], 1, LARGEST_GRID)?;
-        if let Some(tile) = self.tile {
-            range("the tile", tile, 1, LARGEST_EXTENT)?;
-        }
-        if !DType::ALL.contains(&self.dtype) {
-            return Err(Error::invalid_argument(format!(
-                "the element type is {:?}; it must be f32, f64, c64 or c128",
-                self.dtype
-            )));
-        }
-        Ok(())
+        check_distribution(self.dtype, self.grid, self.tile)
     }
+}
+
+impl RedistributeRequest {
+    /// The caller's mesh, as a grid.
+    pub fn mesh(&self) -> ProcessGrid {
+        ProcessGrid::new(self.grid[0], self.grid[1])
+    }
+
+    fn check(&self) -> Result<()> {
+        range("the number of rows of a", self.m, 0, LARGEST_EXTENT)?;
+        range("the number of columns of a", self.n, 0, LARGEST_EXTENT)?;
+        check_distribution(self.dtype, self.grid, self.tile)
+    }
+}
+
+/// Whether a value lies between two others.
+fn range(what: &str, value: u64, low: u64, high: u64) -> Result<()> {
+    if (low..=high).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::invalid_argument(format!("{what} is {value}; it must be from {low} to {high}")))
+    }
+}
+
+/// Checks what every request says about A besides its size.
+fn check_distribution(dtype: DType, grid: [u64; 2], tile: Option<u64>) -> Result<()> {
+    range("the number of process rows", grid[0], 1, LARGEST_GRID)?;
+    range("the number of process columns", grid[1], 1, LARGEST_GRID)?;
+    range("the number of processes", grid[0] * grid[1], 1, LARGEST_GRID)?;
+    if let Some(tile) = tile {
+        range("the tile", tile, 1, LARGEST_EXTENT)?;
+    }
+    if !DType::ALL.contains(&dtype) {
+        return Err(Error::invalid_argument(format!(
+            "the element type is {dtype:?}; it must be f32, f64, c64 or c128"
+        )));
+    }
+    Ok(())
 }

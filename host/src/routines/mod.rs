@@ -1,5 +1,6 @@
 //! The algorithms, each written once over the seams.
 
+mod block_cyclic;
 mod potrs;
 mod redistribute;
 
@@ -8,6 +9,7 @@ use crate::device::{Buffer, Device};
 use crate::plan::{OperandSpec, Plan};
 use crate::solver::Solver;
 use crate::{Error, Result};
+pub use block_cyclic::redistribute;
 pub use potrs::potrs;
 pub use redistribute::Rank;
 
@@ -18,8 +20,15 @@ pub struct Backend<'a> {
     pub device: &'a dyn Device,
     /// The other ranks.
     pub communicator: &'a dyn Communicator,
-    /// The mathematics.
-    pub solver: &'a dyn Solver,
+    /// The mathematics; none where the plan needs none ([`Plan::needs_solver`]).
+    pub solver: Option<&'a dyn Solver>,
+}
+
+impl<'a> Backend<'a> {
+    /// The solver of a routine that needs one.
+    fn solver(&self) -> Result<&'a dyn Solver> {
+        self.solver.ok_or_else(|| Error::internal("a backend without a solver for a plan that needs one"))
+    }
 }
 
 /// One rank's buffers, in the order of the plan's operand specifications.
@@ -82,5 +91,6 @@ pub fn run(plan: &Plan, backend: &Backend<'_>, operands: Result<Operands>) -> Re
     };
     match plan {
         Plan::Potrs(potrs_plan) => potrs(potrs_plan, plan.fingerprint(), backend, &operands),
+        Plan::Redistribute(matrix) => redistribute(matrix, plan.fingerprint(), backend, &operands),
     }
 }

@@ -41,7 +41,8 @@ impl Status {
 /// Those of [`crate::communicator::Communicator::agree`] before anything was written, and library
 /// failures.
 pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands: &Operands) -> Result<()> {
-    let Backend { device, communicator, solver } = *backend;
+    let Backend { device, communicator, .. } = *backend;
+    let solver = backend.solver()?;
     let [a, b] = operands.inputs[..] else { unreachable!("operands were checked") };
     let [work, b_work, x] = operands.outputs[..3] else { unreachable!("operands were checked") };
     let (log_det, status_out) = match operands.outputs[3..] {

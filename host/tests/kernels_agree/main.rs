@@ -118,7 +118,11 @@ fn solve<D: Device>(plan: &Plan, new_device: impl Fn() -> D + Sync) -> Vec<Vec<M
     let work = |rank: usize, communicator: &LocalCommunicator| -> Result<()> {
         let (device, solver) = (new_device(), FaerSolver::new(communicator));
         let place = plan.roles().iter().position(|&role| role == rank as u64).unwrap();
-        run(plan, &Backend { device: &device, communicator, solver: &solver }, Ok(operands[place].clone()))
+        run(
+            plan,
+            &Backend { device: &device, communicator, solver: Some(&solver) },
+            Ok(operands[place].clone()),
+        )
     };
     on_ranks(4, work).unwrap();
     outputs

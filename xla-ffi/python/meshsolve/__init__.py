@@ -6,10 +6,12 @@ from . import linalg
 from ._errors import NonFiniteError, NotPositiveDefiniteError, describe_status
 from ._native import Operand, Plan
 from ._potrs import plan, potrs
+from ._redistribute import BlockCyclic, redistribute
 
 __version__ = metadata.version("meshsolve")
 
 __all__ = [
+    "BlockCyclic",
     "NonFiniteError",
     "NotPositiveDefiniteError",
     "Operand",
@@ -18,4 +20,5 @@ __all__ = [
     "linalg",
     "plan",
     "potrs",
+    "redistribute",
 ]

@@ -46,6 +46,21 @@ def check_operands(a: Any, b: Any) -> str:
     return SOLVER_DTYPES[np.dtype(a.dtype)]
 
 
+def check_matrix(a: Any) -> str:
+    """Checks shape and dtype of a matrix and returns the native name of its dtype.
+
+    Raises:
+        TypeError: not an array, not one of the four dtypes, or doubles with x64 off.
+        ValueError: not two dimensions.
+    """
+    _check_array("a", a)
+    if a.ndim != 2:
+        raise ValueError(
+            f"a must be a matrix: got shape {a.shape}, needed (m, n); use jax.vmap for a batch of matrices"
+        )
+    return SOLVER_DTYPES[np.dtype(a.dtype)]
+
+
 def check_tile(tile: Any) -> int | None:
     """Checks the edge of a tile; None leaves the choice to the plan.
 

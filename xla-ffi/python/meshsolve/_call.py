@@ -64,8 +64,8 @@ def _solve(call: Call, a: jax.Array, b: jax.Array) -> tuple[Solution, jax.Array 
     b_matrix = b if b.ndim == 2 else jnp.expand_dims(b, 1)
     k = b_matrix.shape[1]
 
-    a = _spread(a, a_share, (rows, columns), grid, grid.spec)
-    b_matrix = _spread(
+    a = spread(a, a_share, (rows, columns), grid, grid.spec)
+    b_matrix = spread(
         b_matrix,
         b_share,
         (rows if layout.b_rows else 1, columns if layout.b_columns else 1),
@@ -100,7 +100,7 @@ def _out_specs(call: Call) -> dict[str, PartitionSpec]:
     return specs
 
 
-def _spread(
+def spread(
     array: jax.Array, share: tuple[int, ...], parts: tuple[int, int], grid: Grid, spec: PartitionSpec
 ) -> jax.Array:
     """Puts a matrix in the solver's partition, padded with zeros until every device holds its share."""
@@ -112,10 +112,16 @@ def _spread(
 
 
 def _native_call(call: Call, grid: Grid, a: jax.Array, b: jax.Array) -> dict[str, jax.Array]:
-    """On one device, inside shard_map: the native call on its shards."""
-    plan = _native.plan(call.request)
+    """On one device, inside shard_map: the results of the native call that leave it."""
+    results = native_call(call.request, grid, a, b)
+    return {name: results[name] for name in _out_specs(call)}
+
+
+def native_call(request: str, grid: Grid, *operands: jax.Array) -> dict[str, jax.Array]:
+    """On one device, inside shard_map: the native call on its shards; results by their names in the plan."""
+    plan = _native.plan(request)
     rank = _linear_index(grid.rows) * grid.shape[1] + _linear_index(grid.columns)
-    attributes = {"request": call.request}
+    attributes = {"request": request}
     if grid.on_gpus:
         attributes |= {"device_ids": grid.device_ids, "places": grid.places}
     identity = jnp.stack([rank, _linear_index(grid.others)]).astype(jnp.int32)
@@ -127,9 +133,8 @@ def _native_call(call: Call, grid: Grid, a: jax.Array, b: jax.Array) -> dict[str
             output.alias + 1: index for index, output in enumerate(plan.outputs) if output.alias is not None
         },
         vmap_method="sequential",
-    )(identity, a, b, **attributes)
-    named = {output.name: result for output, result in zip(plan.outputs, results, strict=True)}
-    return {name: named[name] for name in _out_specs(call)}
+    )(identity, *operands, **attributes)
+    return {output.name: result for output, result in zip(plan.outputs, results, strict=True)}
 
 
 def _linear_index(axes: tuple[str, ...]) -> jax.Array:

@@ -67,6 +67,22 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class LocalBuffers:
+    """The local buffers of a block-cyclic matrix: column-major, of the same size on every process.
+
+    Attributes:
+        rows, columns: rows and columns of each buffer.
+        owned_rows: rows that the processes of each process row own.
+        owned_columns: columns that the processes of each process column own.
+    """
+
+    rows: int
+    columns: int
+    owned_rows: tuple[int, ...]
+    owned_columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a call will do, decided before it runs.
 
@@ -77,7 +93,8 @@ class Plan:
         layout: how the solver's order comes about: ``"stages"`` or ``"reading"``, and ``", transposed"``
             where the matrix is taken as its transpose.
         b_rows, b_columns: whether the rows and the columns of the right-hand side have to be shared out as
-            those of the matrix; otherwise every device needs all of them.
+            those of the matrix; otherwise every device needs all of them. False without right-hand side.
+        local: the local buffers of a redistribution; None for other routines.
         inputs: what each device hands in, in order.
         outputs: what each device gets back, in order, work arrays included.
         scratch_bytes: temporary memory on each device.
@@ -90,6 +107,7 @@ class Plan:
     layout: str
     b_rows: bool
     b_columns: bool
+    local: LocalBuffers | None
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     scratch_bytes: int
@@ -158,13 +176,15 @@ def plan(request: str) -> Plan:
         ValueError, NotImplementedError, MemoryError, RuntimeError: the library refuses the request, by kind.
     """
     fields = checked(_ask("meshsolve_plan", request))["plan"]
+    b, local = fields.get("b", {}), fields.get("local")
     return Plan(
         routine=fields["routine"],
         tile=fields["tile"],
         ranks=fields["ranks"],
         layout=fields["layout"],
-        b_rows=fields["b"]["rows"] == "sharded",
-        b_columns=fields["b"]["cols"] == "sharded",
+        b_rows=b.get("rows") == "sharded",
+        b_columns=b.get("cols") == "sharded",
+        local=local and _local_buffers(local),
         inputs=tuple(_operand(entry) for entry in fields["inputs"]),
         outputs=tuple(_operand(entry) for entry in fields["outputs"]),
         scratch_bytes=fields["scratch_bytes"],
@@ -208,6 +228,10 @@ def _ask(function: str, text: str) -> str:
 
 def _operand(entry: dict[str, Any]) -> Operand:
     return Operand(entry["name"], DTYPES[entry["dtype"]], tuple(entry["shape"]), entry.get("alias"))
+
+
+def _local_buffers(entry: dict[str, Any]) -> LocalBuffers:
+    return LocalBuffers(entry["rows"], entry["cols"], tuple(entry["owned_rows"]), tuple(entry["owned_cols"]))
 
 
 @functools.cache

@@ -105,7 +105,7 @@ def potrs(
     placed = _sharding.resolve(a, b, mesh, matrix_specs)
     if not pad:
         _refuse_uneven(a, b, placed)
-    placed = _sharding.with_devices(placed)
+    placed = replace(placed, grid=_sharding.with_devices(placed.grid))
     _sharding.refuse_unserved_devices(placed.grid.mesh, _native.register_handlers())
     if placed.grid.on_gpus:
         _gpus.make_ready(placed.grid)

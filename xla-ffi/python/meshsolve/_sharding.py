@@ -151,9 +151,28 @@ def resolve(a: Any, b: Any, mesh: AnyMesh | None, matrix_specs: Any) -> Layout:
         ValueError: no mesh is to be found, or it does not fit the partitions or the arrays.
     """
     a_given, b_given = _split_specs(matrix_specs)
-    mesh_is_given = mesh is not None
+    grid = find_grid({"a": a, "b": b}, mesh, a_given)
+    b_spec = b_given if b_given is not None else spec_on(b, grid.mesh)
+    b_axes: tuple[Axes, ...] = ((), ())
+    if b_spec is not None:
+        b_axes = (*axes_of(b_spec, b.ndim, grid.mesh, "b"), ())
+    return Layout(
+        grid=grid,
+        b_spec=b_spec,
+        b_rows=bool(grid.rows) and b_axes[0] == grid.rows,
+        b_columns=bool(grid.columns) and b_axes[1] == grid.columns,
+    )
+
+
+def find_grid(operands: dict[str, Any], mesh: AnyMesh | None, a_spec: PartitionSpec | None) -> Grid:
+    """Finds the mesh of all operands, by name, and the partition of the first one, the matrix.
+
+    Raises:
+        ValueError: no mesh is to be found, or it does not fit the partition or the arrays.
+    """
+    a, mesh_is_given = next(iter(operands.values())), mesh is not None
     if mesh is None:
-        mesh = _mesh_of(a) or _mesh_of(b) or _current_mesh()
+        mesh = next(filter(None, map(_mesh_of, operands.values())), None) or _current_mesh()
     if mesh is None:
         raise ValueError(
             "no mesh to be found: a carries no NamedSharding and no mesh is set. Pass mesh= (and "
@@ -163,12 +182,11 @@ def resolve(a: Any, b: Any, mesh: AnyMesh | None, matrix_specs: Any) -> Layout:
         raise TypeError(f"mesh must be a jax.sharding.Mesh: got {type(mesh).__name__}")
     if not mesh.axis_names:
         raise ValueError("the mesh has no axes: needed at least one, even if of size 1")
-    for name, array in (("a", a), ("b", b)):
+    for name, array in operands.items():
         if isinstance(array, jax.core.Tracer):
             mesh = _with_axis_types_of(_mesh_of(array), mesh)
         _refuse_other_devices(name, array, mesh)
 
-    a_spec = a_given
     if a_spec is None:
         own = spec_on(a, mesh)
         # A replicated array says nothing about the grid that a mesh given with it asks for.
@@ -176,18 +194,7 @@ def resolve(a: Any, b: Any, mesh: AnyMesh | None, matrix_specs: Any) -> Layout:
             a_spec = own
     if a_spec is None:
         a_spec = PartitionSpec(*mesh.axis_names[:2])
-    rows, columns = axes_of(a_spec, 2, mesh, "a")
-
-    b_spec = b_given if b_given is not None else spec_on(b, mesh)
-    b_axes: tuple[Axes, ...] = ((), ())
-    if b_spec is not None:
-        b_axes = (*axes_of(b_spec, b.ndim, mesh, "b"), ())
-    return Layout(
-        grid=Grid(mesh, rows, columns),
-        b_spec=b_spec,
-        b_rows=bool(rows) and b_axes[0] == rows,
-        b_columns=bool(columns) and b_axes[1] == columns,
-    )
+    return Grid(mesh, *axes_of(a_spec, 2, mesh, "a"))
 
 
 def known_sharding(array: Any) -> tuple[AnyMesh, PartitionSpec | None] | None:
@@ -280,25 +287,25 @@ def refuse_unserved_devices(mesh: AnyMesh, platforms: Iterable[str]) -> None:
         )
 
 
-def with_devices(layout: Layout) -> Layout:
-    """The same layout on a mesh that tells its devices, where they may be GPUs: calls on GPUs name them.
+def with_devices(grid: Grid) -> Grid:
+    """The same grid on a mesh that tells its devices, where they may be GPUs: calls on GPUs name them.
 
     Raises:
         ValueError: under jit, on GPUs, JAX does not tell the devices.
     """
-    mesh = layout.grid.mesh
+    mesh = grid.mesh
     known = _with_known_devices(mesh)
     if known is not None:
         # On CPUs a program may stay open for other devices.
         on_gpus = platform_of(known) == GPU_PLATFORM
-        return replace(layout, grid=replace(layout.grid, mesh=known)) if on_gpus else layout
+        return replace(grid, mesh=known) if on_gpus else grid
     if _PLATFORMS.get(jax.default_backend()) == GPU_PLATFORM:
         raise ValueError(
             "which GPUs the mesh is made of is not known here: under jit, JAX tells only the axes "
             f"{mesh.shape_tuple} of the arrays. Pass mesh= (the jax.sharding.Mesh of the arrays), or set it "
             "with jax.set_mesh around the call of the jitted function"
         )
-    return layout
+    return grid
 
 
 def _split_specs(matrix_specs: Any) -> tuple[PartitionSpec | None, PartitionSpec | None]:

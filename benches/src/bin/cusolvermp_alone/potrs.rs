@@ -79,7 +79,7 @@ impl Bench<'_> {
     /// Times cuSOLVERMp alone on the matrix that `stages` makes and, if asked for, the whole routine by
     /// `plan`, in turn. Gives both medians, infinite for what was not asked for.
     fn measure(&self, stages: &Plan, plan: &Plan) -> Result<[f64; 2], Failure> {
-        let Plan::Potrs(potrs) = stages;
+        let Plan::Potrs(potrs) = stages else { unreachable!("a Cholesky solve was asked for") };
         let rank = self.communicator.rank();
         let solver = CusolverMpSolver::new(&self.communicator, self.device, stages.grid())?;
 
@@ -119,7 +119,7 @@ impl Bench<'_> {
                 copy(self.device, a, whole.operands.inputs[0])?;
                 copy(self.device, b, whole.operands.inputs[1])?;
                 let solver = CusolverMpSolver::new(role, self.device, plan.grid())?;
-                let backend = Backend { device: self.device, communicator: role, solver: &solver };
+                let backend = Backend { device: self.device, communicator: role, solver: Some(&solver) };
                 let operands = whole.operands.clone();
                 let seconds =
                     self.clock.time(rank, self.stream, || Ok(run(plan, &backend, Ok(operands))?))?;
@@ -132,7 +132,7 @@ impl Bench<'_> {
             let alone = self.print("cusolvermp-alone", stages, alone_seconds);
             medians[0] = alone.median;
             if whole.is_some() {
-                let Plan::Potrs(ours) = plan;
+                let Plan::Potrs(ours) = plan else { unreachable!("a Cholesky solve was asked for") };
                 let whole = self.print("potrs", plan, whole_seconds);
                 let ratio = whole.median / alone.median;
                 println!("# potrs ({}) / cusolvermp-alone: {ratio:.3} (medians)", ours.candidate());
@@ -204,7 +204,7 @@ impl Bench<'_> {
     }
 
     fn print(&self, routine: &str, plan: &Plan, seconds: Vec<f64>) -> Times {
-        let Plan::Potrs(potrs) = plan;
+        let Plan::Potrs(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
         let (times, dtype) = (Times::of(seconds), format!("{:?}", potrs.a().dtype()).to_lowercase());
         println!(
             "{routine},{},{},{}x{},{dtype},{:.6},{:.6}",
