@@ -210,7 +210,10 @@ fn a_tile_is_chosen_by_the_smaller_extent() {
     assert!(plan(65536, 1).tile() > 1, "single rows are no tiles");
     assert!(plan(0, 0).tile() > 0);
     let text = plan(65536, 400).explain();
-    assert!(text.starts_with("Redistribution to the block-cyclic distribution, float32, 65536 × 400"), "{text}");
+    assert!(
+        text.starts_with("Redistribution to the block-cyclic distribution, float32, 65536 × 400"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -588,6 +588,9 @@ impl Drop for Counted {
 }
 
 impl Routine for Counted {
+    fn needs_solver(&self) -> bool {
+        self.0.needs_solver()
+    }
     fn grid(&self) -> ProcessGrid {
         self.0.grid()
     }

@@ -51,6 +51,7 @@ impl OperandSpec {
 }
 
 /// The plan of any routine.
+#[allow(clippy::large_enum_variant, reason = "plans are few, and passed by reference")]
 #[derive(Clone, Debug)]
 pub enum Plan {
     /// A Cholesky solve.
