@@ -217,7 +217,7 @@ impl dyn Device + '_ {
         self.copy_lines_in(Share::Whole, dtype, src, ld_src, dst, ld_dst, len, lines)
     }
 
-    /// As [`copy_lines`](Self::copy_lines), with a share of the device.
+    /// As `copy_lines`, with a share of the device.
     #[expect(clippy::too_many_arguments, reason = "the geometry of a strided copy")]
     pub fn copy_lines_in(
         &self,
