@@ -74,17 +74,22 @@ fn accesses(operation: &Operation) -> Accesses {
         }
         TransposeBlocks(size, a) => {
             let bytes = a.p * a.q * a.g * a.g * u64::from(size.bytes());
-            Accesses { reads: vec![], writes: vec![a.buf..a.buf + bytes] }
+            Accesses { reads: vec![], writes: vec![bytes_from(a.buf, bytes)] }
         }
         MoveSegments(size, a) => {
             let segment = a.len * u64::from(size.bytes());
             Accesses {
-                reads: vec![a.scratch..a.scratch + a.cuts() * segment],
-                writes: vec![a.buf..a.buf + a.segments() * segment],
+                reads: vec![bytes_from(a.scratch, a.cuts() * segment)],
+                writes: vec![bytes_from(a.buf, a.segments() * segment)],
             }
         }
         other => panic!("no part of a redistribution: {other:?}"),
     }
+}
+
+/// So many bytes from an address on.
+fn bytes_from(start: u64, bytes: u64) -> Span {
+    start..start + bytes
 }
 
 /// A step on one of the two lanes.

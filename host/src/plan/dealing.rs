@@ -214,7 +214,8 @@ impl Play {
     }
 
     /// Plays all exchanges and what goes with them.
-    fn rounds<'e>(mut self, mut exchanges: impl Iterator<Item = &'e [(usize, usize)]>) -> Vec<Round> {
+    fn rounds<'e>(mut self, exchanges: impl Iterator<Item = &'e [(usize, usize)]>) -> Vec<Round> {
+        let mut exchanges = exchanges.peekable();
         let packed = self.transport.packed;
         let mut rounds = Vec::new();
         let mut searched_again = false;
@@ -222,13 +223,19 @@ impl Play {
         let mut passengers = if packed { Vec::new() } else { self.choose(exchanges.next()) };
         while self.unfinished > 0 {
             let mut round = Round::default();
+            // Before the first exchange nothing hides a move, so only what it sends is packed.
+            let exposed = packed && rounds.is_empty() && exchanges.peek().is_some();
             self.begin(&mut round, &passengers);
-            self.settle(&mut round);
-            self.break_cycles(&mut round);
+            if !exposed {
+                self.settle(&mut round);
+                self.break_cycles(&mut round);
+            }
             if packed {
                 passengers = self.choose(exchanges.next());
                 self.pack(&mut round, &passengers);
-                self.settle(&mut round);
+                if !exposed {
+                    self.settle(&mut round);
+                }
                 self.make_room(&mut round, &passengers);
             }
             self.end();

@@ -82,7 +82,7 @@ impl Lane {
         enqueue: impl FnOnce(sys::CUstream) -> Result<()>,
     ) -> Result<u64> {
         let lane = self.stream.as_inner();
-        let done = &self.done[(self.started % KEPT as u64) as usize];
+        let done = self.done(self.started);
         // SAFETY: the caller's promise; the lane's stream lives as long as the lane.
         unsafe {
             self.ready.set(stream)?;
@@ -108,6 +108,11 @@ impl Lane {
     /// `stream` must be a live stream of the lane's context, which must be current.
     pub(super) unsafe fn finish(&self, stream: sys::CUstream, number: u64) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.done[(number % KEPT as u64) as usize].hold(stream) }
+        unsafe { self.done(number).hold(stream) }
+    }
+
+    /// The mark at the end of an exchange.
+    fn done(&self, number: u64) -> &Mark {
+        &self.done[usize::try_from(number % KEPT as u64).expect("below KEPT")]
     }
 }
