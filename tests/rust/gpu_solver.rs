@@ -12,7 +12,8 @@ use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
 use meshsolve_tests::dense::Dense;
 use meshsolve_tests::gpus::{on_two_gpus, window};
 use meshsolve_tests::solvers::{
-    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_lu, check_multiply, check_triangular,
+    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_lu, check_multiply, check_singular_lu,
+    check_triangular,
 };
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -90,7 +91,7 @@ fn lu() {
             let deal = Deal { grid, tile, dtype };
             let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
             checks.run(&format!("getrf + getrs n {n} nrhs {nrhs} {grid:?} {dtype:?}"), || {
-                check_lu(&Gpus, deal, &a, &b, None)
+                check_lu(&Gpus, deal, &a, &b, LARGEST_MULTIPLIER)
             });
         }
         for column in [0, 63, 64, 199] {
@@ -190,10 +191,13 @@ const PRODUCTS: [([usize; 3], [usize; 3]); 5] = [
     ([0, 5, 3], [4, 4, 4]),
 ];
 
+/// cuSOLVERMp 0.9.1 does not always take the largest element of a column that several process rows hold.
+const LARGEST_MULTIPLIER: f64 = 10.0;
+
 /// A column of zeros stays one in floating point, too.
 fn check_singular(grid: [usize; 2], dtype: DType, column: usize) -> f64 {
     let mut a = Dense::arbitrary(200, 200, dtype, 4);
     (0..200).for_each(|i| a.set(i, column, (0.0, 0.0)));
-    let deal = Deal { grid, tile: [64, 64], dtype };
-    check_lu(&Gpus, deal, &a, &Dense::arbitrary(200, 1, dtype, 5), Some(column))
+    check_singular_lu(&Gpus, Deal { grid, tile: [64, 64], dtype }, &a, column);
+    0.0
 }

@@ -76,8 +76,7 @@ pub(super) fn check_pivots(rank: u64, a: &DistributedMatrix, pivots: Buffer) -> 
     Err(Error::internal(format!("the pivots on rank {rank} have {bytes} bytes, needed {needed}")))
 }
 
-/// Checks the matrices of a product: at most one transposed, dimensions that meet, in the same tiles, of
-/// one element type.
+/// Checks the matrices of a product: dimensions that meet, in the same tiles, of one element type.
 pub(super) fn check_product(
     rank: u64,
     grid: ProcessGrid,
@@ -86,14 +85,18 @@ pub(super) fn check_product(
     b: &DistributedMatrix,
     c: &DistributedMatrix,
 ) -> Result<()> {
-    if product.op_a.transposes() && product.op_b.transposes() {
-        return Err(Error::internal(format!(
-            "a product on rank {rank}: A enters as {:?} and B as {:?}, at most one may be transposed",
-            product.op_a, product.op_b
-        )));
-    }
+    let tile = c.rows.tile();
     for (name, m) in [("A", a), ("B", b), ("C", c)] {
         check(rank, grid, name, m)?;
+        if product.op_b != Op::NoTranspose && (m.rows.tile(), m.cols.tile()) != (tile, tile) {
+            return Err(Error::internal(format!(
+                "matrix {name} on rank {rank} lies in tiles of {} × {}, needed {tile} × {tile} where B enters \
+                 as {:?}",
+                m.rows.tile(),
+                m.cols.tile(),
+                product.op_b
+            )));
+        }
         if m.dtype != c.dtype {
             return Err(Error::internal(format!(
                 "matrix {name} on rank {rank} has elements of {:?}, needed {:?} as in C",
@@ -207,12 +210,13 @@ mod tests {
         assert_eq!(check_product(1, grid, left, &transposed_a, &b, &c), Ok(()));
         refusal(check_product(1, grid, left, &a, &b, &c), &["rows of op(A) and C", "6", "10"]);
         let right = product(Op::NoTranspose, Op::ConjugateTranspose);
-        assert_eq!(check_product(1, grid, right, &a, &transposed_b, &c), Ok(()));
-        let both = product(Op::Transpose, Op::ConjugateTranspose);
         refusal(
-            check_product(1, grid, both, &transposed_a, &transposed_b, &c),
-            &["rank 1", "Transpose", "ConjugateTranspose", "at most one"],
+            check_product(1, grid, right, &a, &transposed_b, &c),
+            &["matrix A", "rank 1", "tiles of 4 × 3", "ConjugateTranspose"],
         );
+        let [(_, a_4), (_, b_4), (_, c_4)] =
+            [[10, 6], [8, 6], [10, 8]].map(|[rows, cols]| matrix(rows, cols, 4, 4));
+        assert_eq!(check_product(1, grid, right, &a_4, &b_4, &c_4), Ok(()));
         refusal(
             check_product(1, grid, plain, &a, &transposed_b, &c),
             &["columns of op(A) and rows of op(B)"],

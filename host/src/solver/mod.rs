@@ -33,11 +33,6 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether rows and columns change places.
-    fn transposes(self) -> bool {
-        self != Op::NoTranspose
-    }
-
     /// Rows and columns of op(A).
     fn shape(self, m: &DistributedMatrix) -> [BlockCyclic; 2] {
         match self {
@@ -67,8 +62,9 @@ pub struct Triangular {
     pub diagonal: Diagonal,
 }
 
-/// The product α·op(A)·op(B) + β·C, with real α and β. At most one of A and B enters transposed:
-/// cuBLASMp 0.10.0 reads a null pointer in products of two transposed complex matrices of doubles.
+/// The product α·op(A)·op(B) + β·C, with real α and β. All tiles are
+/// square and of one size if B enters transposed: on two process rows cuBLASMp 0.10.0 gives wrong products
+/// of other tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
     /// How A enters.
@@ -155,10 +151,11 @@ pub trait Solver {
     /// belongs to the rank's l-th column: if that is column j of A, it is the row, counted from 1, that
     /// row j was interchanged with when column j was eliminated.
     ///
-    /// If U has a diagonal element that is exactly zero, the factorisation is completed all the same, but
-    /// U cannot be solved with. A positive `info` says that there is one; 0 does not say that there is
+    /// If U has a diagonal element that is exactly zero, U cannot be solved with, and what is eliminated
+    /// after it may not be finite. A positive `info` says that there is one; 0 does not say that there is
     /// none, and the number is no index: cuSOLVERMp 0.9.1 keeps what the last tile column found, counted
-    /// within the tile. Who has to know looks at the diagonal of U.
+    /// within the tile. Who has to know looks at the diagonal of U: its first element that is zero is the
+    /// first that is not a finite number other than zero.
     fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()>;
 
     /// Overwrites `b` with the solution of A·X = B, given the factors and the pivots as

@@ -6,7 +6,24 @@ use super::{Call, CusolverMpSolver, FIRST, Memory, fill_mode, int};
 use crate::solver::{Diagonal, DistributedMatrix, Op, Product, Triangular};
 use crate::{DType, Error, Result};
 use cublasmp_sys::{cublasComputeType_t, cublasDiagType_t, cublasOperation_t, cublasSideMode_t};
+use std::ffi::c_void;
 use std::ptr;
+
+/// A factor of a product in the bits of the matrices' type. cuBLASMp reads it with instructions that fault
+/// unless it has the alignment of the largest type, a complex number of two doubles.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Factor([u64; 2]);
+
+impl Factor {
+    fn new(dtype: DType, value: f64) -> Self {
+        Self(dtype.bits(value))
+    }
+
+    fn as_ptr(&self) -> *const c_void {
+        self.0.as_ptr().cast()
+    }
+}
 
 const LEFT: cublasSideMode_t = cublasSideMode_t::CUBLAS_SIDE_LEFT;
 
@@ -21,7 +38,7 @@ impl CusolverMpSolver<'_> {
         let Libraries { cublasmp, blas, .. } = self.libraries;
         let (uplo, trans, diag) = (fill_mode(form.triangle), operation(form.op), diagonal(form.diagonal));
         let (rows, cols, compute) = (int(b.rows.extent())?, int(b.cols.extent())?, compute_type(b.dtype)?);
-        let alpha = b.dtype.bits(1.0);
+        let alpha = Factor::new(b.dtype, 1.0);
         let (a_matrix, a) = (self.blas_matrix(kept, a)?, kept.address(a.data));
         let (b_matrix, b) = (self.blas_matrix(kept, b)?, kept.address(b.data));
         Ok(Call {
@@ -41,7 +58,7 @@ impl CusolverMpSolver<'_> {
                         diag,
                         rows,
                         cols,
-                        alpha.as_ptr().cast(),
+                        alpha.as_ptr(),
                         a,
                         FIRST,
                         FIRST,
@@ -69,7 +86,7 @@ impl CusolverMpSolver<'_> {
                         diag,
                         rows,
                         cols,
-                        alpha.as_ptr().cast(),
+                        alpha.as_ptr(),
                         a,
                         FIRST,
                         FIRST,
@@ -107,7 +124,7 @@ impl CusolverMpSolver<'_> {
         let Libraries { cublasmp, blas, .. } = self.libraries;
         let (trans_a, trans_b) = (operation(product.op_a), operation(product.op_b));
         let (rows, cols, inner) = (int(c.rows.extent())?, int(c.cols.extent())?, int(inner.extent())?);
-        let (alpha, beta) = (c.dtype.bits(product.alpha), c.dtype.bits(product.beta));
+        let (alpha, beta) = (Factor::new(c.dtype, product.alpha), Factor::new(c.dtype, product.beta));
         let compute = compute_type(c.dtype)?;
         let (a_matrix, a) = (self.blas_matrix(kept, a)?, kept.address(a.data));
         let (b_matrix, b) = (self.blas_matrix(kept, b)?, kept.address(b.data));
@@ -115,7 +132,7 @@ impl CusolverMpSolver<'_> {
         Ok(Call {
             key: WorkspaceKey {
                 function: "cublasMpGemm",
-                options: [trans_a.0.into(), trans_b.0.into(), alpha[0], beta[0]],
+                options: [trans_a.0.into(), trans_b.0.into(), alpha.0[0], beta.0[0]],
                 matrices: [a_matrix.cast(), b_matrix.cast(), c_matrix.cast()],
             },
             sizes: Box::new(move |Workspace { device, host }| {
@@ -129,7 +146,7 @@ impl CusolverMpSolver<'_> {
                         rows,
                         cols,
                         inner,
-                        alpha.as_ptr().cast(),
+                        alpha.as_ptr(),
                         a,
                         FIRST,
                         FIRST,
@@ -138,7 +155,7 @@ impl CusolverMpSolver<'_> {
                         FIRST,
                         FIRST,
                         b_matrix,
-                        beta.as_ptr().cast(),
+                        beta.as_ptr(),
                         c,
                         FIRST,
                         FIRST,
@@ -161,7 +178,7 @@ impl CusolverMpSolver<'_> {
                         rows,
                         cols,
                         inner,
-                        alpha.as_ptr().cast(),
+                        alpha.as_ptr(),
                         a,
                         FIRST,
                         FIRST,
@@ -170,7 +187,7 @@ impl CusolverMpSolver<'_> {
                         FIRST,
                         FIRST,
                         b_matrix,
-                        beta.as_ptr().cast(),
+                        beta.as_ptr(),
                         c,
                         FIRST,
                         FIRST,
@@ -192,12 +209,12 @@ impl CusolverMpSolver<'_> {
     fn scale(&self, kept: &mut Kept, beta: f64, c: &DistributedMatrix) -> Result<Call> {
         let Libraries { cublasmp, blas, .. } = self.libraries;
         let (rows, cols) = (int(c.rows.extent())?, int(c.cols.extent())?);
-        let (beta, zero) = (c.dtype.bits(beta), c.dtype.bits(0.0));
+        let (beta, zero) = (Factor::new(c.dtype, beta), Factor::new(c.dtype, 0.0));
         let (matrix, c) = (self.blas_matrix(kept, c)?, kept.address(c.data));
         Ok(Call {
             key: WorkspaceKey {
                 function: "cublasMpGeadd",
-                options: [beta[0], 0, 0, 0],
+                options: [beta.0[0], 0, 0, 0],
                 matrices: [matrix.cast(), ptr::null(), ptr::null()],
             },
             sizes: Box::new(move |Workspace { device, host }| {
@@ -209,12 +226,12 @@ impl CusolverMpSolver<'_> {
                         cublasOperation_t::CUBLAS_OP_N,
                         rows,
                         cols,
-                        beta.as_ptr().cast(),
+                        beta.as_ptr(),
                         c,
                         FIRST,
                         FIRST,
                         matrix,
-                        zero.as_ptr().cast(),
+                        zero.as_ptr(),
                         c,
                         FIRST,
                         FIRST,
@@ -234,12 +251,12 @@ impl CusolverMpSolver<'_> {
                         cublasOperation_t::CUBLAS_OP_N,
                         rows,
                         cols,
-                        beta.as_ptr().cast(),
+                        beta.as_ptr(),
                         c,
                         FIRST,
                         FIRST,
                         matrix,
-                        zero.as_ptr().cast(),
+                        zero.as_ptr(),
                         c,
                         FIRST,
                         FIRST,
