@@ -1,7 +1,7 @@
 //! What every solver asks of the matrices it gets. Plans see to it; a misfit is a bug of ours, which
 //! would otherwise show as a wrong result, or on another rank.
 
-use super::{DistributedMatrix, Product, pivot_bytes};
+use super::{DistributedMatrix, Op, Product, pivot_bytes};
 use crate::device::Buffer;
 use crate::layout::ProcessGrid;
 use crate::{Error, Result};
