@@ -63,10 +63,10 @@ fn solve_on_all_gpus(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { n, nrhs, tile, .. } = *arguments;
     let tile = tile.map_or("null".to_owned(), |tile| tile.to_string());
     let plan = Plan::from_json(&format!(
-        r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":{nrhs},"grid":[1,{gpus}],"tile":{tile},
+        r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":{n},"nrhs":{nrhs},"grid":[1,{gpus}],"tile":{tile},
             "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":true}}"#
     ))?;
-    let Plan::Potrs(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
+    let Plan::System(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
     println!("{}", potrs.explain());
 
     let system = System::new(n, nrhs);

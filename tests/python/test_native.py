@@ -7,7 +7,7 @@ import pytest
 from meshsolve import _native
 
 REQUEST = {
-    "routine": "potrs",
+    "routine": "system", "method": "cholesky", "task": "solve",
     "dtype": "f64",
     "n": 1000,
     "nrhs": 3,

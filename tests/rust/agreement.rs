@@ -38,7 +38,7 @@ fn outcomes(
     odd_operands: impl Fn(Operands) -> Result<Operands> + Sync,
 ) -> Vec<Result<()>> {
     let plan = Plan::from_json(
-        r#"{"routine":"potrs","dtype":"f64","n":24,"nrhs":2,"grid":[2,2],"tile":5,
+        r#"{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":24,"nrhs":2,"grid":[2,2],"tile":5,
             "b":{"rows":"sharded","cols":"replicated"},"triangle":null,"log_det":true}"#,
     )
     .unwrap();

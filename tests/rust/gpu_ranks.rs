@@ -85,7 +85,7 @@ impl StreamMemory for FullMemory {
 fn faulty_solve(ranks: &NcclCommunicator, device: &CudaDevice<'_>, stream: &Stream, fault: Fault) -> Error {
     const UNTOUCHED: u8 = 0x5a;
     let plan = Plan::from_json(
-        r#"{"routine":"potrs","dtype":"f64","n":300,"nrhs":2,"grid":[1,2],"tile":64,
+        r#"{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":300,"nrhs":2,"grid":[1,2],"tile":64,
             "b":{"rows":"replicated","cols":"replicated"},"triangle":null,"log_det":true}"#,
     )
     .unwrap();
@@ -209,7 +209,7 @@ fn solve(
     definite: bool,
 ) {
     let request = format!(
-        r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":{nrhs},"grid":[{},{}],"tile":{tile},"b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":true}}"#,
+        r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":{n},"nrhs":{nrhs},"grid":[{},{}],"tile":{tile},"b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":true}}"#,
         grid[0], grid[1]
     );
     let plan = Plan::from_json(&request).unwrap();

@@ -352,7 +352,7 @@ fn solvers_order(square: &Square, layout: Layout) -> Vec<Option<u64>> {
 fn check_candidates(square: Square) -> usize {
     let Square { dtype, mesh, n, tile } = square;
     let request = format!(
-        r#"{{"routine":"potrs","dtype":"{}","n":{n},"nrhs":1,"grid":[{},{}],"tile":{tile},
+        r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"{}","n":{n},"nrhs":1,"grid":[{},{}],"tile":{tile},
             "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false}}"#,
         format!("{dtype:?}").to_lowercase(),
         mesh[0],
@@ -361,7 +361,7 @@ fn check_candidates(square: Square) -> usize {
     let (fine, coarse) = (mesh[0].max(mesh[1]), mesh[0].min(mesh[1]));
     let mut readings = 0;
     for plan in Plan::candidates(&Request::from_json(&request).unwrap()) {
-        let Plan::Potrs(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
+        let Plan::System(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
         let (a, layout, view) = (potrs.a(), potrs.candidate().layout, potrs.candidate().view);
         assert_eq!(plan.roles(), roles(mesh, layout, view), "{square:?} {}", potrs.candidate());
         let order = solvers_order(&square, layout);
@@ -479,7 +479,7 @@ fn every_candidate_gives_the_solver_a_permutation_of_the_matrix() {
 fn roles_of_the_grids_that_divide() {
     let roles = |rows: u64, cols: u64, layout: &str| -> Vec<Vec<u64>> {
         let request = format!(
-            r#"{{"routine":"potrs","dtype":"f64","n":64,"nrhs":1,"grid":[{rows},{cols}],"tile":4,"layout":"{layout}",
+            r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":64,"nrhs":1,"grid":[{rows},{cols}],"tile":4,"layout":"{layout}",
                 "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false}}"#
         );
         let plans = Plan::candidates(&Request::from_json(&request).unwrap());

@@ -20,7 +20,7 @@ fn reply(request: &[u8]) -> Value {
 
 fn request(n: u64, grid: [u64; 2], tile: Option<u64>) -> Value {
     json!({
-        "routine": "potrs", "dtype": "c64", "n": n, "nrhs": 3, "grid": grid, "tile": tile,
+        "routine": "system", "method": "cholesky", "task": "solve", "dtype": "c64", "n": n, "nrhs": 3, "grid": grid, "tile": tile,
         "b": {"rows": "sharded", "cols": "replicated"}, "triangle": null, "log_det": true,
     })
 }
@@ -61,7 +61,7 @@ fn a_plan_names_operands_and_shapes() {
     // Shards of ⌈1000/2⌉ rows and ⌈1000/2⌉ columns; a tile of 128 makes them grow to 512.
     let reply = planned(&request(1000, [2, 2], Some(128)));
     let plan = &reply["plan"];
-    assert_eq!((&plan["routine"], &plan["tile"], &plan["ranks"]), (&json!("potrs"), &json!(128), &json!(4)));
+    assert_eq!((&plan["routine"], &plan["tile"], &plan["ranks"]), (&json!("system"), &json!(128), &json!(4)));
     assert_eq!(
         plan["inputs"],
         json!([

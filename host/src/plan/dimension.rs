@@ -5,12 +5,13 @@ use crate::layout::{BlockCyclic, Contiguous, GlobalTile, LocalTile};
 use serde::{Deserialize, Serialize};
 
 /// How the caller's array is placed along one dimension of the process grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// Cut into contiguous shards of ⌈extent / processes⌉, padded at the end.
     Sharded,
     /// Held whole by every process.
+    #[default]
     Replicated,
 }
 

@@ -2,7 +2,7 @@
 
 use super::OperandSpec;
 use super::matrix::{MatrixPlan, View};
-use super::potrs::{Candidate, Verdict};
+use super::system::{Candidate, Verdict};
 use std::fmt::Write as _;
 
 /// Bytes over the links in all, and at the busiest device in its busier direction.

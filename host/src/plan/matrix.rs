@@ -5,6 +5,7 @@ use super::phase::{Phase, Transport};
 use crate::DType;
 use crate::device::Permutation;
 use crate::layout::{Coordinate, ProcessGrid};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Which dimension a phase works along.
@@ -17,7 +18,8 @@ pub enum Axis {
 }
 
 /// How the caller's row-major buffer is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum View {
     /// As the matrix: stage 1 makes it column-major.
     Plain,

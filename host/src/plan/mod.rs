@@ -11,10 +11,10 @@ mod dimension;
 mod explain;
 mod matrix;
 mod phase;
-mod potrs;
 mod price;
 mod redistribute;
 mod request;
+mod system;
 mod tile;
 
 use crate::layout::ProcessGrid;
@@ -22,12 +22,14 @@ use crate::{DType, Result};
 pub use dimension::{Dimension, Order, Placement, Reading};
 pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES, View};
 pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
-pub use potrs::{Candidate, PotrsPlan, STATUS_BYTES};
 pub use price::Price;
 pub use redistribute::{LocalBuffers, RedistributePlan};
-pub use request::{Direction, Layout, Placements, PotrsRequest, RedistributeRequest, Request};
+pub use request::{
+    Direction, Layout, Method, Placements, RedistributeRequest, Request, SystemRequest, Task,
+};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
+pub use system::{Candidate, STATUS_BYTES, SystemPlan};
 pub use tile::suggest_tile;
 
 /// One buffer that every device passes in or gets.
@@ -51,13 +53,12 @@ impl OperandSpec {
 }
 
 /// The plan of any routine.
-#[allow(clippy::large_enum_variant, reason = "plans are few, and passed by reference")]
 #[derive(Clone, Debug)]
 pub enum Plan {
-    /// A Cholesky solve.
-    Potrs(PotrsPlan),
+    /// A square system, or a part of its solution.
+    System(Box<SystemPlan>),
     /// A redistribution by itself.
-    Redistribute(RedistributePlan),
+    Redistribute(Box<RedistributePlan>),
 }
 
 #[derive(Serialize)]
@@ -88,16 +89,21 @@ impl Plan {
     /// [`crate::ErrorKind::InvalidArgument`] if a layout is asked for that is not possible.
     pub fn new(request: &Request) -> Result<Self> {
         match request {
-            Request::Potrs(request) => PotrsPlan::new(request).map(Self::Potrs),
-            Request::Redistribute(request) => Ok(Self::Redistribute(RedistributePlan::new(request))),
+            Request::System(request) => Ok(Self::System(Box::new(SystemPlan::new(request)?))),
+            Request::Redistribute(request) => {
+                Ok(Self::Redistribute(Box::new(RedistributePlan::new(request))))
+            }
         }
     }
 
     /// All ways of a request that are possible, each as a plan of its own.
     pub fn candidates(request: &Request) -> Vec<Self> {
         match request {
-            Request::Potrs(request) => PotrsPlan::candidates(request).into_iter().map(Self::Potrs).collect(),
-            Request::Redistribute(request) => vec![Self::Redistribute(RedistributePlan::new(request))],
+            Request::System(request) => {
+                let plans = SystemPlan::candidates(request).into_iter();
+                plans.map(|plan| Self::System(Box::new(plan))).collect()
+            }
+            Request::Redistribute(request) => vec![Self::Redistribute(Box::new(RedistributePlan::new(request)))],
         }
     }
 
@@ -113,11 +119,11 @@ impl Plan {
     /// scratch, explanation.
     pub fn reply_json(&self) -> String {
         let (routine, tile, layout, b, local, scratch_bytes, explain) = match self {
-            Self::Potrs(plan) => (
-                "potrs",
+            Self::System(plan) => (
+                "system",
                 plan.tile(),
                 plan.candidate().to_string(),
-                Some(plan.b_placements()),
+                plan.b().map(|_| plan.b_placements()),
                 None,
                 plan.scratch_bytes(),
                 plan.explain(),
@@ -147,7 +153,7 @@ impl Plan {
     /// The solver's process grid.
     pub fn grid(&self) -> ProcessGrid {
         match self {
-            Self::Potrs(plan) => plan.grid(),
+            Self::System(plan) => plan.grid(),
             Self::Redistribute(plan) => plan.matrix().grid(),
         }
     }
@@ -156,7 +162,7 @@ impl Plan {
     /// are counted row by row.
     pub fn roles(&self) -> &[u64] {
         match self {
-            Self::Potrs(plan) => plan.roles(),
+            Self::System(plan) => plan.roles(),
             Self::Redistribute(plan) => plan.roles(),
         }
     }
@@ -164,7 +170,7 @@ impl Plan {
     /// Whether the routine calls a solver; a redistribution needs none.
     pub fn needs_solver(&self) -> bool {
         match self {
-            Self::Potrs(_) => true,
+            Self::System(_) => true,
             Self::Redistribute(_) => false,
         }
     }
@@ -172,7 +178,7 @@ impl Plan {
     /// What each device passes in.
     pub fn inputs(&self) -> &[OperandSpec] {
         match self {
-            Self::Potrs(plan) => plan.inputs(),
+            Self::System(plan) => plan.inputs(),
             Self::Redistribute(plan) => plan.inputs(),
         }
     }
@@ -180,7 +186,7 @@ impl Plan {
     /// What each device gets.
     pub fn outputs(&self) -> &[OperandSpec] {
         match self {
-            Self::Potrs(plan) => plan.outputs(),
+            Self::System(plan) => plan.outputs(),
             Self::Redistribute(plan) => plan.outputs(),
         }
     }
@@ -190,7 +196,7 @@ impl Plan {
         let mut hasher = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
         let request = match self {
-            Self::Potrs(plan) => format!("{:?}", plan.request()),
+            Self::System(plan) => format!("{:?}", plan.request()),
             Self::Redistribute(plan) => format!("{:?}", plan.request()),
         };
         request.hash(&mut hasher);

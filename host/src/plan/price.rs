@@ -4,6 +4,7 @@
 //! time is not the aim: what is the same in every way (checks, the solver's own messages) is left out.
 
 use super::matrix::{Axis, MatrixPlan, View};
+use super::request::{Method, SystemRequest, Task};
 use crate::DType;
 use serde::Serialize;
 
@@ -41,26 +42,45 @@ pub struct Price {
     pub seconds: f64,
 }
 
+/// What a call does with A besides where it lies, and what else costs time.
+pub(super) struct Work {
+    /// Whether A goes to the solver.
+    pub brings_a: bool,
+    /// Whether a matrix comes back as A lies.
+    pub returns_a: bool,
+    /// Whether A's memory is the solver's buffer.
+    pub in_place: bool,
+    /// Bytes of the right-hand sides that every device gets before the call.
+    pub fetched: u64,
+    /// Real floating-point operations of the solver.
+    pub flops: f64,
+    /// Whether the solver is slower on a grid of more columns than rows.
+    pub prefers_tall: bool,
+}
+
 impl Price {
-    /// The redistributions of a matrix and of right-hand sides, there and back, and the operations of
-    /// the solver on `ranks` devices. `fetched` are bytes of the right-hand side that every device gets
-    /// before the call.
-    pub(super) fn new(a: &MatrixPlan, in_place: bool, b: &MatrixPlan, fetched: u64, flops: f64) -> Self {
+    /// The redistributions of A and of right-hand sides there and back, and the operations of the solver.
+    pub(super) fn new(a: &MatrixPlan, b: Option<&MatrixPlan>, work: &Work) -> Self {
+        let mut ways = Vec::new();
+        ways.extend(work.brings_a.then_some((a, false, work.in_place)));
+        ways.extend(work.returns_a.then_some((a, true, a.in_place())));
+        ways.extend(b.into_iter().flat_map(|b| [(b, false, false), (b, true, false)]));
         let busier = |plan: &MatrixPlan, reverse: bool| {
             let traffic = plan.busiest(reverse);
             traffic.sent.max(traffic.received)
         };
-        let moved = busier(a, false) + busier(b, false) + busier(b, true);
-        let link_bytes = moved + fetched;
-        let rounds = a.rounds(false) + b.rounds(false) + b.rounds(true) + u64::from(fetched > 0);
-        let memory_bytes = passes(a, in_place) + 2 * passes(b, false);
+        let moved: u64 = ways.iter().map(|&(plan, reverse, _)| busier(plan, reverse)).sum();
+        let link_bytes = moved + work.fetched;
+        let rounds = ways.iter().map(|&(plan, reverse, _)| plan.rounds(reverse)).sum::<u64>()
+            + u64::from(work.fetched > 0);
+        let memory_bytes = ways.iter().map(|&(plan, _, in_place)| passes(plan, in_place)).sum();
         let (ranks, rate) = (seconds(a.grid().size(), 1.0), rate(a.dtype()));
-        let shape = if a.grid().cols() > a.grid().rows() { WIDE_GRID } else { 1.0 };
+        let wide = work.prefers_tall && a.grid().cols() > a.grid().rows();
         let seconds = seconds(link_bytes, LINK)
             + seconds(rounds, LATENCY.recip())
             + seconds(memory_bytes, MEMORY)
-            + shape * flops / (ranks * rate);
-        Self { link_bytes, rounds, memory_bytes, flops, seconds }
+            + if wide { WIDE_GRID } else { 1.0 } * work.flops / (ranks * rate);
+        Self { link_bytes, rounds, memory_bytes, flops: work.flops, seconds }
     }
 }
 
@@ -70,12 +90,28 @@ fn seconds(amount: u64, rate: f64) -> f64 {
     amount as f64 / rate
 }
 
-/// Real operations of a Cholesky factorisation of order n, n³/3, and of the two triangular solves with
-/// `nrhs` right-hand sides, 2·n²·nrhs; four times as many in complex arithmetic.
+/// Real operations of order n: n³/3 of a Cholesky factorisation, twice as many of LU, 2·n² for each
+/// right-hand side of a solve with both factors, n² with one; an inverse has n right-hand sides. Four times
+/// as many in complex arithmetic.
 #[expect(clippy::cast_precision_loss, reason = "a model of two digits")]
-pub(super) fn cholesky_flops(dtype: DType, n: u64, nrhs: u64) -> f64 {
-    let (n, nrhs) = (n as f64, nrhs as f64);
-    f64::from(dtype.parts().pow(2)) * (n * n * n / 3.0 + 2.0 * n * n * nrhs)
+pub(super) fn flops(request: &SystemRequest, n: u64) -> f64 {
+    let (n, nrhs) = (n as f64, request.nrhs as f64);
+    let factorisation = match request.method {
+        Method::Cholesky => n * n * n / 3.0,
+        Method::Lu => 2.0 * n * n * n / 3.0,
+        Method::Triangular => 0.0,
+    };
+    let solve = |columns: f64| match request.method {
+        Method::Triangular => n * n * columns,
+        Method::Cholesky | Method::Lu => 2.0 * n * n * columns,
+    };
+    let real = match request.task {
+        Task::Solve => factorisation + solve(nrhs),
+        Task::Apply => solve(nrhs),
+        Task::Invert => factorisation + solve(n),
+        Task::Prepare | Task::Determinant | Task::Factor => factorisation,
+    };
+    f64::from(request.dtype.parts().pow(2)) * real
 }
 
 /// Bytes through a device's memory on the way of one matrix in one direction.

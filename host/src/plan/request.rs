@@ -1,8 +1,9 @@
 //! What a caller asks for, as it comes over the C interface.
 
 use super::dimension::Placement;
+use super::matrix::View;
 use crate::layout::ProcessGrid;
-use crate::solver::Triangle;
+use crate::solver::{Op, Triangle};
 use crate::{DType, Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "routine", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Solve A·X = B with A Hermitian positive definite.
-    Potrs(PotrsRequest),
+    /// Solve A·X = B, or do a part of it.
+    System(SystemRequest),
     /// Bring a matrix into the 2-D block-cyclic distribution, or back.
     Redistribute(RedistributeRequest),
 }
 
 /// Placement of a right-hand side along the two dimensions of the process grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placements {
     /// Of the rows along the process rows.
@@ -40,26 +41,74 @@ pub enum Layout {
     Reading,
 }
 
-/// A Cholesky solve. A is n × n and sharded along both dimensions of the grid.
+/// What is known of a system's matrix, and so how it is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Hermitian positive definite: by Cholesky factors (LAPACK's potrf, potrs).
+    Cholesky,
+    /// Nothing: by LU factors with partial pivoting (getrf, getrs).
+    Lu,
+    /// Triangular: by substitution (trsm).
+    Triangular,
+}
+
+/// What is wanted of a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Task {
+    /// From A and B the solution X.
+    Solve,
+    /// From A its factor in the solver's distribution, for any number of [`Task::Apply`].
+    Prepare,
+    /// From a prepared factor and B the solution X.
+    Apply,
+    /// From A its determinant alone.
+    Determinant,
+    /// From A its inverse, which comes back as A lies.
+    Invert,
+    /// From A its Cholesky factor, which comes back as A lies, in A's order, with zeros beside it.
+    Factor,
+}
+
+/// A square system op(A)·X = B, or a part of its solution. A is n × n and sharded along both dimensions of
+/// the grid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PotrsRequest {
+pub struct SystemRequest {
+    /// How A is solved with.
+    pub method: Method,
+    /// What is wanted.
+    pub task: Task,
     /// Element type of A, B and X.
     pub dtype: DType,
     /// Order of A.
     pub n: u64,
     /// Columns of B.
+    #[serde(default)]
     pub nrhs: u64,
     /// Rows and columns of the mesh over which A is sharded.
     pub grid: [u64; 2],
     /// Tile of A, chosen here if not given.
     pub tile: Option<u64>,
     /// Placement of B, and of X.
+    #[serde(default)]
     pub b: Placements,
-    /// The triangle that the caller promises; both are valid if none is named.
+    /// Of a positive definite matrix the triangle that the caller promises; both are valid if none is named.
+    /// Of a Cholesky factor that is wanted, and of a triangular matrix, the triangle that it is.
     pub triangle: Option<Triangle>,
-    /// Whether ln det A is wanted.
+    /// How A enters; other than as it stands only if it is triangular or a prepared LU factor.
+    #[serde(default)]
+    pub op: Op,
+    /// Whether the diagonal of a triangular matrix is ones, whatever is stored there.
+    #[serde(default)]
+    pub unit_diagonal: bool,
+    /// Whether ln |det A| is wanted; of LU the phase det A / |det A|, too.
+    #[serde(default)]
     pub log_det: bool,
+    /// Whether A + λ·I is meant, λ being passed in.
+    #[serde(default)]
+    pub shift: bool,
     /// Whether the caller needs A afterwards. Then the work matrix has memory of its own, and the
     /// conversion goes there directly; otherwise it shares A's where the tile allows it.
     #[serde(default)]
@@ -67,6 +116,9 @@ pub struct PotrsRequest {
     /// How the solver's order may come about.
     #[serde(default)]
     pub layout: Layout,
+    /// How A is to be taken; chosen here if not given.
+    #[serde(default)]
+    pub view: Option<View>,
 }
 
 /// Which way a redistribution goes.
@@ -116,23 +168,57 @@ impl Request {
         let request: Self = serde_json::from_str(text)
             .map_err(|e| Error::invalid_argument(format!("this is no request that meshsolve knows: {e}")))?;
         match &request {
-            Self::Potrs(potrs) => potrs.check()?,
+            Self::System(system) => system.check()?,
             Self::Redistribute(redistribute) => redistribute.check()?,
         }
         Ok(request)
     }
 }
 
-impl PotrsRequest {
+impl SystemRequest {
     /// The caller's mesh, as a grid.
     pub fn mesh(&self) -> ProcessGrid {
         ProcessGrid::new(self.grid[0], self.grid[1])
     }
 
+    /// Whether there are right-hand sides.
+    pub fn has_b(&self) -> bool {
+        matches!(self.task, Task::Solve | Task::Apply)
+    }
+
     fn check(&self) -> Result<()> {
         range("the order of a", self.n, 0, LARGEST_EXTENT)?;
         range("the number of right-hand sides", self.nrhs, 0, LARGEST_EXTENT)?;
-        check_distribution(self.dtype, self.grid, self.tile)
+        check_distribution(self.dtype, self.grid, self.tile)?;
+        let Self { method, task, .. } = *self;
+        let cholesky = method == Method::Cholesky;
+        let triangular = method == Method::Triangular;
+        let refused = [
+            (triangular && task != Task::Solve, "a triangular matrix is only solved with"),
+            (task == Task::Factor && !cholesky, "only a Cholesky factor comes back in the order of a"),
+            (
+                (triangular || task == Task::Factor) && self.triangle.is_none(),
+                "a triangular matrix needs its triangle named",
+            ),
+            (
+                method == Method::Lu && self.triangle.is_some(),
+                "LU reads all of a: no triangle can be promised",
+            ),
+            (
+                self.op != Op::NoTranspose && !(triangular || method == Method::Lu && task == Task::Apply),
+                "only a triangular matrix and a prepared LU factor may enter transposed",
+            ),
+            (self.unit_diagonal && !triangular, "only a triangular matrix has a diagonal of ones"),
+            (
+                self.log_det && (triangular || matches!(task, Task::Apply | Task::Factor)),
+                "a determinant comes only with a factorisation",
+            ),
+            (self.shift && task == Task::Apply, "a factor cannot be shifted"),
+        ];
+        match refused.into_iter().find(|(wrong, _)| *wrong) {
+            None => Ok(()),
+            Some((_, why)) => Err(Error::invalid_argument(format!("{why}: got {method:?}, {task:?}"))),
+        }
     }
 }
 

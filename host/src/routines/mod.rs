@@ -1,8 +1,8 @@
 //! The algorithms, each written once over the seams.
 
 mod block_cyclic;
-mod potrs;
 mod redistribute;
+mod system;
 
 use crate::communicator::{Ballot, Communicator};
 use crate::device::{Buffer, Device};
@@ -10,8 +10,8 @@ use crate::plan::{OperandSpec, Plan};
 use crate::solver::Solver;
 use crate::{Error, Result};
 pub use block_cyclic::redistribute;
-pub use potrs::potrs;
 pub use redistribute::Rank;
+pub use system::system;
 
 /// What a rank works with.
 #[derive(Clone, Copy)]
@@ -90,7 +90,7 @@ pub fn run(plan: &Plan, backend: &Backend<'_>, operands: Result<Operands>) -> Re
         }
     };
     match plan {
-        Plan::Potrs(potrs_plan) => potrs(potrs_plan, plan.fingerprint(), backend, &operands),
-        Plan::Redistribute(matrix) => redistribute(matrix, plan.fingerprint(), backend, &operands),
+        Plan::System(of) => system(of, plan.fingerprint(), backend, &operands),
+        Plan::Redistribute(of) => redistribute(of, plan.fingerprint(), backend, &operands),
     }
 }

@@ -22,9 +22,11 @@ pub enum Triangle {
 }
 
 /// How a matrix enters a product or a system: op(A) of the BLAS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Op {
     /// A.
+    #[default]
     NoTranspose,
     /// Aᵀ.
     Transpose,

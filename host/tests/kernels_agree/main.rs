@@ -144,7 +144,7 @@ fn a_whole_cholesky_solve() {
     // The tile divides the shard, so that conversion is in place, and then it does not.
     for (n, tile) in [(24, 4), (26, 5)] {
         let request = format!(
-            r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":6,"grid":[2,2],"tile":{tile},
+            r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":{n},"nrhs":6,"grid":[2,2],"tile":{tile},
                 "b":{{"rows":"sharded","cols":"sharded"}},"triangle":null,"log_det":true}}"#
         );
         for plan in Plan::candidates(&Request::from_json(&request).unwrap()) {

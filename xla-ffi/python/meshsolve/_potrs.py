@@ -188,7 +188,7 @@ class _Problem:
         role = {True: "sharded", False: "replicated"}
         return json.dumps(
             {
-                "routine": "potrs",
+                "routine": "system", "method": "cholesky", "task": "solve",
                 "dtype": self.dtype,
                 "n": self.a.shape[0],
                 "nrhs": self.b.shape[1] if self.b.ndim == 2 else 1,

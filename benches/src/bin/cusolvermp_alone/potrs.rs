@@ -24,7 +24,7 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
     let plan = |n, tile, layout: &str| {
         let name = format!("{dtype:?}").to_lowercase();
         Plan::from_json(&format!(
-            r#"{{"routine":"potrs","dtype":"{name}","n":{n},"nrhs":1,"grid":[{rows},{cols}],"tile":{tile},
+            r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"{name}","n":{n},"nrhs":1,"grid":[{rows},{cols}],"tile":{tile},
                 "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false,
                 "layout":"{layout}"}}"#
         ))
@@ -79,7 +79,7 @@ impl Bench<'_> {
     /// Times cuSOLVERMp alone on the matrix that `stages` makes and, if asked for, the whole routine by
     /// `plan`, in turn. Gives both medians, infinite for what was not asked for.
     fn measure(&self, stages: &Plan, plan: &Plan) -> Result<[f64; 2], Failure> {
-        let Plan::Potrs(potrs) = stages else { unreachable!("a Cholesky solve was asked for") };
+        let Plan::System(potrs) = stages else { unreachable!("a Cholesky solve was asked for") };
         let rank = self.communicator.rank();
         let solver = CusolverMpSolver::new(&self.communicator, self.device, stages.grid())?;
 
@@ -132,7 +132,7 @@ impl Bench<'_> {
             let alone = self.print("cusolvermp-alone", stages, alone_seconds);
             medians[0] = alone.median;
             if whole.is_some() {
-                let Plan::Potrs(ours) = plan else { unreachable!("a Cholesky solve was asked for") };
+                let Plan::System(ours) = plan else { unreachable!("a Cholesky solve was asked for") };
                 let whole = self.print("potrs", plan, whole_seconds);
                 let ratio = whole.median / alone.median;
                 println!("# potrs ({}) / cusolvermp-alone: {ratio:.3} (medians)", ours.candidate());
@@ -204,7 +204,7 @@ impl Bench<'_> {
     }
 
     fn print(&self, routine: &str, plan: &Plan, seconds: Vec<f64>) -> Times {
-        let Plan::Potrs(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
+        let Plan::System(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
         let (times, dtype) = (Times::of(seconds), format!("{:?}", potrs.a().dtype()).to_lowercase());
         println!(
             "{routine},{},{},{}x{},{dtype},{:.6},{:.6}",

@@ -108,13 +108,13 @@ fn candidates(request: &str) -> Vec<(String, Plan)> {
 }
 
 fn name(plan: &Plan) -> String {
-    let Plan::Potrs(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
+    let Plan::System(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
     potrs.candidate().to_string()
 }
 
 /// Runs a plan on all places of a mesh and puts x together; all must agree on status and log det.
 fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved {
-    let Plan::Potrs(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
+    let Plan::System(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
     let grid = ProcessGrid::new(grid[0], grid[1]);
     let (n, k) = (a.len(), b.first().map_or(0, Vec::len));
     let size = |spec: &OperandSpec| Memory::new(spec.bytes());
@@ -202,7 +202,7 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
 /// A request; `b` is the placement of B's rows and of its columns.
 fn request(ty: Type, n: usize, k: usize, grid: [u64; 2], tile: u64, b: [&str; 2], triangle: &str) -> String {
     format!(
-        r#"{{"routine":"potrs","dtype":"{}","n":{n},"nrhs":{k},"grid":[{},{}],"tile":{tile},
+        r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"{}","n":{n},"nrhs":{k},"grid":[{},{}],"tile":{tile},
             "b":{{"rows":"{}","cols":"{}"}},"triangle":{triangle},"log_det":true,"keep_a":{}}}"#,
         ty.name(),
         grid[0],
@@ -376,13 +376,13 @@ fn ways_on_two_devices() {
     ] {
         for n in [16384_u64, 32768, 65536, 100_000] {
             let plan = Plan::from_json(&format!(
-                r#"{{"routine":"potrs","dtype":"f64","n":{n},"nrhs":1,"grid":[{},{}],"tile":null,
+                r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"f64","n":{n},"nrhs":1,"grid":[{},{}],"tile":null,
                     "b":{{"rows":"sharded","cols":"replicated"}},"triangle":null,"log_det":false,
                     "keep_a":{keep_a}}}"#,
                 grid[0], grid[1]
             ))
             .unwrap();
-            let Plan::Potrs(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
+            let Plan::System(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
             assert_eq!(potrs.candidate().to_string(), expected, "{}", potrs.explain());
             assert_eq!(potrs.a().forward_traffic(0).sent, 0);
         }
@@ -392,7 +392,7 @@ fn ways_on_two_devices() {
 #[test]
 fn the_explanation_lists_all_candidates() {
     let text = request(Type::F64, 40, 1, [2, 2], 7, ROWS_SHARDED, "\"lower\"");
-    let Plan::Potrs(potrs) = Plan::from_json(&text).unwrap() else {
+    let Plan::System(potrs) = Plan::from_json(&text).unwrap() else {
         unreachable!("a Cholesky solve was asked for")
     };
     let explanation = potrs.explain();

@@ -1,0 +1,472 @@
+//! The plan of a square system or a part of its solution: its candidates, and the cheapest of them.
+
+use super::dimension::{Dimension, Order, Placement, Reading};
+use super::matrix::{MatrixPlan, View};
+use super::price::{Price, Work, flops};
+use super::request::{Layout, Method, Placements, SystemRequest, Task};
+use super::tile::suggest_tile;
+use super::{OperandSpec, explain};
+use crate::device::Triangle as Part;
+use crate::layout::ProcessGrid;
+use crate::solver::{Op, Triangle};
+use crate::{DType, Error, Result};
+
+/// Words of device scratch that hold statuses and the log determinant.
+pub const STATUS_BYTES: u64 = 64;
+/// A phase in f64, real and imaginary part.
+const PHASE_BYTES: u64 = 16;
+
+/// A way that a plan may take: whether tiles move or a reading is taken, and the view of A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// [`Layout::Stages`] or [`Layout::Reading`].
+    pub layout: Layout,
+    /// How A is taken.
+    pub view: View,
+}
+
+impl Candidate {
+    /// All of them; of equally cheap ones the first is taken.
+    const ALL: [Self; 4] = [
+        Self { layout: Layout::Stages, view: View::Plain },
+        Self { layout: Layout::Reading, view: View::Plain },
+        Self { layout: Layout::Stages, view: View::Transposed },
+        Self { layout: Layout::Reading, view: View::Transposed },
+    ];
+}
+
+impl std::fmt::Display for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.layout == Layout::Reading { "reading" } else { "stages" })?;
+        f.write_str(if self.view == View::Transposed { ", transposed" } else { "" })
+    }
+}
+
+/// What a candidate would cost, or why it is none.
+pub(super) type Verdict = (Candidate, std::result::Result<Price, &'static str>);
+
+/// A square system: the ways of A, B and X, the scratch, the operands.
+///
+/// | task | inputs | outputs |
+/// |---|---|---|
+/// | [`Task::Solve`] | `a`, `b` | `work`, `b_work`, `x`, determinant, `status` |
+/// | [`Task::Prepare`] | `a` | `factor`, of LU `pivots`, determinant, `status` |
+/// | [`Task::Apply`] | `factor`, of LU `pivots`, `status`, `b` | `b_work`, `x` |
+/// | [`Task::Determinant`] | `a` | `work`, determinant, `status` |
+/// | [`Task::Invert`] | `a` | `work`, determinant, `x`, or `x_work` and `x`, `status` |
+/// | [`Task::Factor`] | `a` | `x`, or `work` and `x`, `status` |
+///
+/// After `a` comes `shift`, if one is asked for: an element. The determinant is `log_det`, and of LU
+/// `phase`, if asked for: ln |det A|, real, and det A / |det A|, an element. `a` and its like are the
+/// caller's row-major shards. `work`, `factor` and `x_work` are the solver's buffers; `work` and `factor`
+/// take over A's memory where they may. `pivots` are the words of [`crate::solver::pivot_bytes`].
+#[derive(Clone, Debug)]
+pub struct SystemPlan {
+    request: SystemRequest,
+    candidate: Candidate,
+    considered: Vec<Verdict>,
+    price: Price,
+    tile: u64,
+    b_placements: Placements,
+    a: MatrixPlan,
+    b: Option<MatrixPlan>,
+    roles: Vec<u64>,
+    inputs: Vec<OperandSpec>,
+    outputs: Vec<OperandSpec>,
+}
+
+impl SystemPlan {
+    /// Plans a request that was checked: the cheapest candidate.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidArgument`] if a layout or view is asked for that is not possible.
+    pub fn new(request: &SystemRequest) -> Result<Self> {
+        let (plans, considered) = Self::consider(request);
+        // Of equal minima the first is taken.
+        let cheapest = plans.into_iter().min_by(|Self { price: one, .. }, Self { price: other, .. }| {
+            one.seconds.total_cmp(&other.seconds).then(one.link_bytes.cmp(&other.link_bytes))
+        });
+        cheapest.ok_or_else(|| no_candidate(request, &considered))
+    }
+
+    /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
+    /// same answer.
+    pub fn candidates(request: &SystemRequest) -> Vec<Self> {
+        Self::consider(request).0
+    }
+
+    /// The plans of all candidates that are possible, and a word on each of the candidates.
+    fn consider(request: &SystemRequest) -> (Vec<Self>, Vec<Verdict>) {
+        let tried = Candidate::ALL.map(|candidate| (candidate, Self::of(request, candidate)));
+        let considered: Vec<Verdict> = (tried.iter())
+            .map(|(candidate, plan)| (*candidate, plan.as_ref().map(|plan| plan.price).map_err(|&why| why)))
+            .collect();
+        let plans = tried.into_iter().filter_map(|(_, plan)| plan.ok());
+        let plans = plans.map(|plan| Self { considered: considered.clone(), ..plan }).collect();
+        (plans, considered)
+    }
+
+    /// The plan of one candidate, or why it is none.
+    fn of(request: &SystemRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
+        if request.layout != Layout::Auto && request.layout != candidate.layout {
+            return Err("another layout was asked for");
+        }
+        if request.view.is_some_and(|view| view != candidate.view) {
+            return Err("another view was asked for");
+        }
+        let inverts = matches!(request.task, Task::Invert | Task::Determinant);
+        if request.method == Method::Lu && candidate.view == View::Transposed && !inverts {
+            return Err("LU factors of the transpose do not serve");
+        }
+        let mesh = request.mesh();
+        let grid = match candidate.view {
+            View::Plain => mesh,
+            View::Transposed => ProcessGrid::new(mesh.cols(), mesh.rows()),
+        };
+        let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
+        let [rows, cols] = orders(request, candidate.layout, tile, grid)?
+            .map(|(procs, order)| Dimension::ordered(request.n, tile, procs, Placement::Sharded, order));
+        if candidate.view == View::Transposed && !(rows.fits() && cols.fits()) {
+            return Err("the tile does not divide the shards");
+        }
+        let a = MatrixPlan::new(request.dtype, grid, candidate.view, rows, cols);
+        let b_placements = match candidate.view {
+            // Rows of X are interchanged where all of them are.
+            View::Plain if request.method == Method::Lu && request.op != Op::NoTranspose => {
+                Placements { rows: Placement::Replicated, ..request.b }
+            }
+            View::Plain => request.b,
+            // The solver's rows lie along the caller's columns, which no placement of B follows.
+            View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
+        };
+        let b = request.has_b().then(|| right_hand_sides(request, b_placements, tile, &a));
+        let mut roles = vec![0; usize::try_from(mesh.size()).expect("ranks of this program")];
+        for rank in 0..grid.size() {
+            let place = mesh.rank(a.mesh_coordinate(rank));
+            roles[usize::try_from(place).expect("a place in the mesh")] = rank;
+        }
+        let [inputs, outputs] = operands(request, &a, b.as_ref());
+
+        let all_of_b = request.n * request.nrhs * request.dtype.size();
+        let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
+        let work = Work {
+            brings_a: request.task != Task::Apply,
+            returns_a: matches!(request.task, Task::Invert | Task::Factor),
+            in_place: a.in_place() && !request.keep_a,
+            fetched,
+            flops: flops(request, a.rows().cyclic().extent()),
+            prefers_tall: request.method == Method::Cholesky,
+        };
+        let price = Price::new(&a, b.as_ref(), &work);
+        let (request, considered) = (request.clone(), Vec::new());
+        Ok(Self { request, candidate, considered, price, tile, b_placements, a, b, roles, inputs, outputs })
+    }
+
+    /// The solver's process grid.
+    pub fn grid(&self) -> ProcessGrid {
+        self.a.grid()
+    }
+
+    /// For each place in the caller's mesh, row-major, the rank in the solver's grid that the device
+    /// there plays.
+    pub fn roles(&self) -> &[u64] {
+        &self.roles
+    }
+
+    /// The way taken.
+    pub fn candidate(&self) -> Candidate {
+        self.candidate
+    }
+
+    /// Where B has to lie, and X comes to lie.
+    pub fn b_placements(&self) -> Placements {
+        self.b_placements
+    }
+
+    /// The tile of A.
+    pub fn tile(&self) -> u64 {
+        self.tile
+    }
+
+    /// The way of A.
+    pub fn a(&self) -> &MatrixPlan {
+        &self.a
+    }
+
+    /// The way of B, and of X back, where there are right-hand sides.
+    pub fn b(&self) -> Option<&MatrixPlan> {
+        self.b.as_ref()
+    }
+
+    /// The triangle that the solver reads: the named one as the view shows it, or the lower one.
+    pub fn triangle(&self) -> Triangle {
+        match (self.request.triangle, self.candidate.view) {
+            (None, _) => Triangle::Lower,
+            (Some(promised), View::Plain) => promised,
+            (Some(Triangle::Lower), View::Transposed) => Triangle::Upper,
+            (Some(Triangle::Upper), View::Transposed) => Triangle::Lower,
+        }
+    }
+
+    /// The part of the solver's matrix that holds the caller's numbers.
+    pub fn valid_part(&self) -> Part {
+        match (self.request.triangle, self.triangle()) {
+            (None, _) => Part::Both,
+            (Some(_), Triangle::Lower) => Part::Lower,
+            (Some(_), Triangle::Upper) => Part::Upper,
+        }
+    }
+
+    /// Whether B and X are to be conjugated: the solver's matrix is the conjugate of A, which a Hermitian
+    /// matrix's transpose is, or the conjugate of what enters.
+    pub fn conjugates(&self) -> bool {
+        let conjugate = match self.request.method {
+            Method::Cholesky => true,
+            Method::Lu => false,
+            Method::Triangular => self.request.op == Op::ConjugateTranspose,
+        };
+        conjugate && self.candidate.view == View::Transposed && self.request.dtype.parts() == 2
+    }
+
+    /// How the solver's matrix enters.
+    pub fn op(&self) -> Op {
+        match (self.request.op, self.candidate.view) {
+            (op, View::Plain) => op,
+            (Op::NoTranspose, View::Transposed) => Op::Transpose,
+            (Op::Transpose | Op::ConjugateTranspose, View::Transposed) => Op::NoTranspose,
+        }
+    }
+
+    /// The request.
+    pub fn request(&self) -> &SystemRequest {
+        &self.request
+    }
+
+    /// Device scratch in bytes, the solver's own not counted.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.moving_bytes() + STATUS_BYTES + self.phase_bytes() + self.pivoting_bytes()
+    }
+
+    /// Device scratch of the redistributions, one allocation that A, B and X share.
+    pub fn moving_bytes(&self) -> u64 {
+        let b = self.b.as_ref().map_or(0, MatrixPlan::scratch_bytes);
+        self.a.scratch_bytes().max(b).next_multiple_of(16)
+    }
+
+    /// Device scratch of the phases of all ranks.
+    pub fn phase_bytes(&self) -> u64 {
+        if self.returns_phase() { PHASE_BYTES * self.grid().size() } else { 0 }
+    }
+
+    /// Device scratch of LU for pivots that are no output; of a transposed solve for all pivots, for the
+    /// rows they lead to, and for X before its rows are interchanged.
+    pub fn pivoting_bytes(&self) -> u64 {
+        let bytes = match (self.request.method, self.request.task) {
+            (Method::Lu, Task::Solve | Task::Determinant | Task::Invert) => self.own_pivot_bytes(),
+            (Method::Lu, Task::Apply) if self.request.op != Op::NoTranspose => {
+                let [rows, cols] = self.b.as_ref().map_or([0; 2], MatrixPlan::caller_shape);
+                (2 * self.row_words_bytes()) + rows * cols * self.request.dtype.size()
+            }
+            _ => 0,
+        };
+        bytes.next_multiple_of(16)
+    }
+
+    /// Bytes of the pivots that a device has room for.
+    pub fn own_pivot_bytes(&self) -> u64 {
+        PIVOT_BYTES * self.a.cols().capacity()
+    }
+
+    /// Bytes of a word for each row of the solver's matrix.
+    pub fn row_words_bytes(&self) -> u64 {
+        (4 * self.a.rows().cyclic().extent()).next_multiple_of(16)
+    }
+
+    /// Whether the phase of the determinant is a result.
+    pub fn returns_phase(&self) -> bool {
+        self.request.log_det && self.request.method == Method::Lu
+    }
+
+    /// What each device passes in.
+    pub fn inputs(&self) -> &[OperandSpec] {
+        &self.inputs
+    }
+
+    /// What each device gets.
+    pub fn outputs(&self) -> &[OperandSpec] {
+        &self.outputs
+    }
+
+    /// The plan in words, for people.
+    pub fn explain(&self) -> String {
+        let r = &self.request;
+        let matrix = match (r.method, r.triangle) {
+            (Method::Cholesky, None) => "both triangles valid".to_owned(),
+            (Method::Cholesky, Some(triangle)) => {
+                format!("only the {triangle:?} triangle promised").to_lowercase()
+            }
+            (Method::Lu, _) => "no structure known".to_owned(),
+            (Method::Triangular, triangle) => {
+                format!("{:?} triangular", triangle.unwrap_or(Triangle::Lower)).to_lowercase()
+            }
+        };
+        let name = match (r.method, r.task) {
+            (Method::Cholesky, Task::Solve) => "Cholesky solve",
+            (Method::Cholesky, Task::Prepare) => "Cholesky factor for later solves",
+            (Method::Cholesky, Task::Apply) => "Solve with a Cholesky factor",
+            (Method::Cholesky, Task::Determinant) => "Determinant by Cholesky factors",
+            (Method::Cholesky, Task::Invert) => "Inverse by Cholesky factors",
+            (_, Task::Factor) => "Cholesky factor",
+            (Method::Lu, Task::Solve) => "LU solve",
+            (Method::Lu, Task::Prepare) => "LU factor for later solves",
+            (Method::Lu, Task::Apply) => "Solve with an LU factor",
+            (Method::Lu, Task::Determinant) => "Determinant by LU factors",
+            (Method::Lu, Task::Invert) => "Inverse by LU factors",
+            (Method::Triangular, _) => "Triangular solve",
+        };
+        let wide = if r.has_b() { format!("{} right-hand sides, ", r.nrhs) } else { String::new() };
+        let mut text = format!(
+            "{name}, {}, n = {}, {wide}{} × {} processes, tile {}, {matrix}\n",
+            r.dtype.name(),
+            r.n,
+            r.grid[0],
+            r.grid[1],
+            self.tile
+        );
+        if r.task != Task::Apply {
+            let shares = self.outputs.iter().any(|output| output.alias == Some(0));
+            explain::forward(&mut text, "A", &self.a, shares);
+        }
+        if let Some(b) = &self.b {
+            explain::forward(&mut text, "B", b, false);
+            explain::reverse(&mut text, "X", b);
+        }
+        match r.task {
+            Task::Invert => explain::reverse(&mut text, "inverse", &self.a),
+            Task::Factor => explain::reverse(&mut text, "factor", &self.a),
+            _ => {}
+        }
+        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes());
+        explain::candidates(&mut text, self.candidate, &self.considered);
+        text
+    }
+}
+
+/// Bytes of one pivot.
+const PIVOT_BYTES: u64 = size_of::<i64>() as u64;
+
+/// What each device passes in, and what it gets.
+fn operands(request: &SystemRequest, a: &MatrixPlan, b: Option<&MatrixPlan>) -> [Vec<OperandSpec>; 2] {
+    let SystemRequest { dtype, method, task, .. } = *request;
+    let matrix = |name, shape: [u64; 2]| OperandSpec { name, dtype, shape: shape.to_vec(), alias: None };
+    let words = |name, dtype, count| OperandSpec { name, dtype, shape: vec![count], alias: None };
+    // The solver's buffer, in A's shape where it may be A's memory: XLA lets only arrays of one shape
+    // share it.
+    let buffer = |name| matrix(name, if a.in_place() { a.caller_shape() } else { a.solver_shape() });
+    let in_place = a.in_place() && !request.keep_a;
+    let instead_of_a = |name| OperandSpec { alias: in_place.then_some(0), ..buffer(name) };
+    // 64-bit integers, which JAX has not by default, as pairs of words.
+    let pivots = words("pivots", DType::I32, 2 * a.cols().capacity());
+    let status = words("status", DType::I32, 1);
+    let lu = method == Method::Lu;
+
+    let mut inputs = Vec::new();
+    if task == Task::Apply {
+        inputs.push(buffer("factor"));
+        inputs.extend(lu.then(|| pivots.clone()));
+        inputs.push(status.clone());
+    } else {
+        inputs.push(matrix("a", a.caller_shape()));
+        inputs.extend(request.shift.then(|| words("shift", dtype, 1)));
+    }
+    inputs.extend(b.map(|b| matrix("b", b.caller_shape())));
+
+    let mut outputs = Vec::new();
+    match task {
+        Task::Prepare => {
+            outputs.push(instead_of_a("factor"));
+            outputs.extend(lu.then_some(pivots));
+        }
+        Task::Factor if a.in_place() => outputs.push(instead_of_a("x")),
+        Task::Factor => outputs.extend([instead_of_a("work"), matrix("x", a.caller_shape())]),
+        Task::Invert => {
+            outputs.push(instead_of_a("work"));
+            outputs.extend((!a.in_place()).then(|| buffer("x_work")));
+            outputs.push(matrix("x", a.caller_shape()));
+        }
+        Task::Solve | Task::Determinant => outputs.push(instead_of_a("work")),
+        Task::Apply => {}
+    }
+    if let Some(b) = b {
+        outputs.extend([matrix("b_work", b.solver_shape()), matrix("x", b.caller_shape())]);
+    }
+    outputs.extend(request.log_det.then(|| words("log_det", dtype.real(), 1)));
+    outputs.extend((request.log_det && lu).then(|| words("phase", dtype, 1)));
+    outputs.extend((task != Task::Apply).then_some(status));
+    [inputs, outputs]
+}
+
+/// Processes and order of the rows and of the columns of the solver's matrix, or why there are none.
+fn orders(
+    request: &SystemRequest,
+    layout: Layout,
+    tile: u64,
+    grid: ProcessGrid,
+) -> std::result::Result<[(u64, Order); 2], &'static str> {
+    let sides = [grid.rows(), grid.cols()];
+    if layout != Layout::Reading {
+        return Ok(sides.map(|procs| (procs, Order::Natural)));
+    }
+    let (long, short) = (sides[0].max(sides[1]), sides[0].min(sides[1]));
+    let divides = long.is_multiple_of(short);
+    let reading = Reading::new(request.n, long, if divides { short } else { 1 });
+    let whole = |count: u64| request.n.is_multiple_of(count * tile);
+    if !(divides || whole(long) && whole(short)) {
+        return Err("neither side of the grid divides the other, and the tile does not divide the shards");
+    }
+    // A triangle stays one only in its own order.
+    if request.triangle.is_some() && !reading.keeps_order(tile) {
+        return Err("it needs both triangles");
+    }
+    Ok(sides.map(|procs| {
+        (procs, if divides || procs == long { Order::Read(reading) } else { Order::Dealt(reading) })
+    }))
+}
+
+/// The way of B: its rows follow A's rows.
+fn right_hand_sides(request: &SystemRequest, placements: Placements, tile: u64, a: &MatrixPlan) -> MatrixPlan {
+    let grid = a.grid();
+    let rows = Dimension::ordered(request.n, tile, grid.rows(), placements.rows, a.rows().order());
+    // One tile column of B for each process column: the solver spreads wide right-hand sides, and
+    // no column of B ever moves in stages 2 and 3.
+    let spread = request.nrhs.div_ceil(grid.cols()).max(1);
+    let order = match (placements.cols, a.cols().order()) {
+        // Each process column keeps the shard that its devices hold.
+        (Placement::Sharded, Order::Read(reading)) => {
+            let coarse = if reading.fine == grid.cols() { reading.coarse } else { 1 };
+            Order::Read(Reading::new(request.nrhs, grid.cols(), coarse))
+        }
+        _ => Order::Natural,
+    };
+    let cols = Dimension::ordered(request.nrhs, spread, grid.cols(), placements.cols, order);
+    MatrixPlan::new(request.dtype, grid, View::Plain, rows, cols)
+}
+
+fn no_candidate(request: &SystemRequest, considered: &[Verdict]) -> Error {
+    let reasons: Vec<String> = (considered.iter())
+        .filter(|(candidate, _)| [Layout::Auto, candidate.layout].contains(&request.layout))
+        .filter(|(candidate, _)| request.view.is_none_or(|view| view == candidate.view))
+        .filter_map(|(candidate, price)| Some(format!("{candidate}: {}", price.err()?)))
+        .collect();
+    let [rows, cols] = request.grid;
+    let layout = match request.layout {
+        Layout::Auto => "auto",
+        Layout::Stages => "stages",
+        Layout::Reading => "reading",
+    };
+    Error::invalid_argument(format!(
+        "layout \"{layout}\" was asked for, and on {rows} × {cols} processes there is none ({}). Use layout \
+         \"auto\" or \"stages\"",
+        reasons.join("; ")
+    ))
+}
