@@ -44,6 +44,15 @@ def positive_definite(n: int, dtype, seed: int = 0) -> np.ndarray:
     return (a + a.conj().T) / np.dtype(dtype).type(2)
 
 
+def arbitrary(n: int, dtype, seed: int = 0) -> np.ndarray:
+    """Gaussian, and so far from singular and in need of pivoting."""
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((n, n))
+    if np.issubdtype(dtype, np.complexfloating):
+        a = a + 1j * rng.standard_normal((n, n))
+    return a.astype(dtype)
+
+
 def positive_definite_stack(count: int, n: int, dtype) -> np.ndarray:
     """(count, n, n): different matrices of this kind."""
     return np.stack([positive_definite(n, dtype, seed) for seed in range(count)])
@@ -78,6 +87,28 @@ def check_solution(a, x, b) -> None:
     assert ratio <= np.sqrt(n) * epsilon, (
         f"‖b − a x‖₁ / (‖a‖₁ ‖x‖₁) = {ratio / epsilon:.3g} ε, needed ≤ √n ε = {np.sqrt(n):.3g} ε"
     )
+
+
+def check_inverse(a, x) -> None:
+    """Fails unless ``x`` is a right inverse of ``a`` to the accuracy of its dtype, as in `check_solution`."""
+    check_solution(a, x, np.eye(len(a), dtype=np.asarray(a).dtype))
+
+
+def check_slogdet(a, sign, logabsdet) -> None:
+    """Fails unless both are NumPy's: |Δ| ≤ 10 ε (n + |log|det||) of the logarithm, 10 ε n of the sign."""
+    sign, logabsdet = np.asarray(sign), np.asarray(logabsdet)
+    assert sign.dtype == a.dtype
+    assert logabsdet.dtype == np.finfo(a.dtype).dtype
+    assert sign.shape == logabsdet.shape == ()
+    expected_sign, expected = np.linalg.slogdet(a.astype(np.promote_types(a.dtype, np.float64)))
+    epsilon, n = np.finfo(a.dtype).eps, a.shape[0]
+    assert abs(sign - expected_sign) <= 10 * epsilon * n
+    if not np.issubdtype(a.dtype, np.complexfloating):
+        assert abs(sign) == 1
+    difference = abs(float(logabsdet) - expected)
+    # Near a singular matrix the determinant is as uncertain as the solution of a system.
+    bound = 10 * epsilon * (n + abs(expected)) * max(1, np.linalg.cond(a) / n)
+    assert difference <= bound, f"log|det|: got {float(logabsdet)}, needed {expected} ± {bound:.3g}"
 
 
 def check_log_det(a, log_det) -> None:

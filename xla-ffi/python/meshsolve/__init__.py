@@ -3,7 +3,9 @@
 from importlib import metadata
 
 from . import linalg
-from ._errors import NonFiniteError, NotPositiveDefiniteError, describe_status
+from ._errors import NonFiniteError, NotPositiveDefiniteError, SingularMatrixError, describe_status
+from ._factor import Factor
+from ._lu import lu_solve
 from ._native import Operand, Plan
 from ._potrs import plan, potrs
 from ._redistribute import BlockCyclic, redistribute
@@ -12,12 +14,15 @@ __version__ = metadata.version("meshsolve")
 
 __all__ = [
     "BlockCyclic",
+    "Factor",
     "NonFiniteError",
     "NotPositiveDefiniteError",
     "Operand",
     "Plan",
+    "SingularMatrixError",
     "describe_status",
     "linalg",
+    "lu_solve",
     "plan",
     "potrs",
     "redistribute",

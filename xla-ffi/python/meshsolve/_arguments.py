@@ -30,20 +30,36 @@ def check_operands(a: Any, b: Any) -> str:
         raise TypeError(
             f"a and b must have the same dtype: got {a.dtype} and {b.dtype}; convert one with .astype"
         )
-    if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise ValueError(
-            f"a must be a square matrix: got shape {a.shape}, needed (n, n); "
-            "use jax.vmap for a batch of matrices"
-        )
-    n = a.shape[0]
+    _check_is_square(a)
+    check_right_hand_sides(b, a.shape[0])
+    return SOLVER_DTYPES[np.dtype(a.dtype)]
+
+
+def check_square(a: Any) -> str:
+    """Checks shape and dtype of a square matrix and returns the native name of its dtype.
+
+    Raises:
+        TypeError: not an array, not one of the four dtypes, or doubles with x64 off.
+        ValueError: not square.
+    """
+    _check_array("a", a)
+    _check_is_square(a)
+    return SOLVER_DTYPES[np.dtype(a.dtype)]
+
+
+def check_right_hand_sides(b: Any, n: int) -> None:
+    """Checks the shape of right-hand sides for a matrix of order ``n``.
+
+    Raises:
+        ValueError: neither (n,) nor (n, k).
+    """
     if b.ndim not in (1, 2):
         raise ValueError(f"b must be a vector or a matrix: got shape {b.shape}, needed ({n},) or ({n}, k)")
     if b.shape[0] != n:
         raise ValueError(
-            f"b must have as many rows as a: got shape {b.shape} with a of shape {a.shape}, "
+            f"b must have as many rows as a: got shape {b.shape} with a of shape {(n, n)}, "
             f"needed ({n},) or ({n}, k)"
         )
-    return SOLVER_DTYPES[np.dtype(a.dtype)]
 
 
 def check_matrix(a: Any) -> str:
@@ -106,10 +122,18 @@ def check_layout(layout: Any, check: bool) -> str:
         return layout
     if layout == "reading":
         raise ValueError(
-            "check=True tells the order of the leading minor that is not positive definite, which a reading "
-            'does not: got layout="reading"; use layout="auto", or return_status=True instead of check'
+            "check=True tells at which row the solver stopped in the order of a, which a reading does not: "
+            'got layout="reading"; use layout="auto", or return_status=True instead of check'
         )
     return "stages"
+
+
+def _check_is_square(a: Any) -> None:
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ValueError(
+            f"a must be a square matrix: got shape {a.shape}, needed (n, n); "
+            "use jax.vmap for a batch of matrices"
+        )
 
 
 def _check_array(name: str, array: Any) -> None:

@@ -8,96 +8,124 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from . import _native
-from ._sharding import Grid, Layout, place
+from ._sharding import Grid, partition, place
 
 REPLICATED = PartitionSpec()
+
+#: Results of one element.
+_SCALARS = ("log_det", "phase", "status")
+#: Buffers that only the call itself needs.
+_WORK = ("work", "b_work", "x_work")
 
 
 @dataclass(frozen=True)
 class Call:
-    """All that is static about a solve.
+    """All that is static about a call for a system.
 
     Attributes:
         request: what was asked of the planner, as JSON; it goes with the call as an attribute.
-        layout: where the operands lie during the call.
+        grid: mesh and partition of the matrix.
+        b_rows, b_columns: whether rows and columns of ``b`` are shared out as those of the matrix during the
+            call.
         x_spec: partition wanted for ``x``; None leaves it as the solver gives it.
-        consume: whether ``a`` is donated, so that the solver works in its memory.
+        consume: whether the matrix is donated, so that the solver works in its memory.
     """
 
     request: str
-    layout: Layout
-    x_spec: PartitionSpec | None
+    grid: Grid
+    b_rows: bool = False
+    b_columns: bool = False
+    x_spec: PartitionSpec | None = None
     consume: bool = False
 
+    def spec(self, name: str) -> PartitionSpec:
+        """How an operand or a result of this name in the plan lies on the mesh during the call."""
+        rows, columns = self.grid.rows, self.grid.columns
+        if name in (*_SCALARS, "shift"):
+            return REPLICATED
+        if name == "pivots":
+            return partition(rows + columns)
+        if name == "b" or (name == "x" and self.has_b):
+            return partition(rows if self.b_rows else (), columns if self.b_columns else ())
+        return self.grid.spec
 
-class Solution(NamedTuple):
-    """Results of a solve: ``x``, scalar ``log_det`` or None, scalar ``status``."""
-
-    x: jax.Array
-    log_det: jax.Array | None
-    status: jax.Array
+    @property
+    def has_b(self) -> bool:
+        """Whether there are right-hand sides."""
+        return any(operand.name == "b" for operand in _native.plan(self.request).inputs)
 
 
 @functools.lru_cache(maxsize=512)
-def solver(call: Call) -> Callable[[jax.Array, jax.Array], Solution]:
-    """The jitted function of ``a`` (n, n) and ``b`` (n,) or (n, k) for this call."""
-    program = functools.partial(_solve, call)
+def program(call: Call) -> Callable[..., dict[str, jax.Array]]:
+    """The jitted function of the plan's inputs, whole arrays in their order, for this call.
+
+    It gives the plan's outputs by their names, without work buffers: ``x`` in the shape of ``b``, or of the
+    matrix where there is no ``b``; scalars without dimensions.
+    """
     if not call.consume:
-        return jax.jit(lambda a, b: program(a, b)[0])
-    consuming = jax.jit(program, donate_argnums=0)
-    return lambda a, b: consuming(a, b)[0]
+        return jax.jit(lambda *operands: _run(call, *operands)[0])
+    consuming = jax.jit(functools.partial(_run, call), donate_argnums=0)
+    return lambda *operands: consuming(*operands)[0]
 
 
-def _solve(call: Call, a: jax.Array, b: jax.Array) -> tuple[Solution, jax.Array | None]:
-    """Traced: the solution, and the work array that takes over the memory of ``a`` if that is consumed."""
-    grid, layout = call.layout.grid, call.layout
-    n = a.shape[0]
-    rows, columns = grid.shape
-    a_share, b_share = (operand.shape for operand in _native.plan(call.request).inputs)
-    b_matrix = b if b.ndim == 2 else jnp.expand_dims(b, 1)
-    k = b_matrix.shape[1]
+def _run(call: Call, *operands: jax.Array) -> tuple[dict[str, jax.Array], jax.Array | None]:
+    """Traced: the results, and the buffer that takes over the memory of the matrix if that is consumed."""
+    grid, plan = call.grid, _native.plan(call.request)
+    taken_over = next((output.name for output in plan.outputs if output.alias == 0), None)
+    wanted = [output.name for output in plan.outputs if output.name not in _WORK]
+    leaving = [*wanted, taken_over] if call.consume and taken_over not in wanted else wanted
 
-    a = spread(a, a_share, (rows, columns), grid, grid.spec)
-    b_matrix = spread(
-        b_matrix,
-        b_share,
-        (rows if layout.b_rows else 1, columns if layout.b_columns else 1),
-        grid,
-        layout.solver_b_spec,
-    )
+    def on_device(*shards: jax.Array) -> dict[str, jax.Array]:
+        results = native_call(call.request, grid, *shards)
+        return {name: results[name] for name in leaving}
+
     outputs = jax.shard_map(
-        functools.partial(_native_call, call, grid),
+        on_device,
         mesh=grid.mesh,
-        in_specs=(grid.spec, layout.solver_b_spec),
-        out_specs=_out_specs(call),
+        in_specs=tuple(call.spec(operand.name) for operand in plan.inputs),
+        out_specs={name: call.spec(name) for name in leaving},
         check_vma=False,
-    )(a, b_matrix)
+    )(*(_lay_out(call, operand, array) for operand, array in zip(plan.inputs, operands, strict=True)))
 
-    x = outputs["x"]
-    if x.shape != (n, k):
-        x = jax.lax.slice(place(x, grid.mesh, REPLICATED), (0, 0), (n, k))
-    if b.ndim == 1:
+    results = {name: outputs[name] for name in wanted}
+    for name in _SCALARS:
+        if name in results:
+            results[name] = jnp.squeeze(results[name], 0)
+    if "x" in results:
+        results["x"] = _whole(call, results["x"], operands[-1 if call.has_b else 0])
+    return results, outputs[taken_over] if call.consume else None
+
+
+def _lay_out(call: Call, operand: _native.Operand, array: jax.Array) -> jax.Array:
+    """Traced: an operand as the call takes it."""
+    rows, columns = call.grid.shape
+    spec = call.spec(operand.name)
+    if operand.name == "a":
+        return spread(array, operand.shape, (rows, columns), call.grid, spec)
+    if operand.name == "b":
+        matrix = array if array.ndim == 2 else jnp.expand_dims(array, 1)
+        parts = (rows if call.b_rows else 1, columns if call.b_columns else 1)
+        return spread(matrix, operand.shape, parts, call.grid, spec)
+    if operand.name in ("shift", "status"):
+        array = jnp.reshape(array, (1,))
+    return place(array, call.grid.mesh, spec)
+
+
+def _whole(call: Call, x: jax.Array, like: jax.Array) -> jax.Array:
+    """Traced: a result without padding, in the shape of ``like`` and in the partition that is wanted."""
+    mesh = call.grid.mesh
+    rows, columns = (*like.shape, 1)[:2]
+    if x.shape != (rows, columns):
+        x = jax.lax.slice(place(x, mesh, REPLICATED), (0, 0), (rows, columns))
+    if like.ndim == 1:
         x = jnp.squeeze(x, 1)
-    if call.x_spec is not None:
-        x = place(x, grid.mesh, call.x_spec)
-    log_det = jnp.squeeze(outputs["log_det"], 0) if "log_det" in outputs else None
-    return Solution(x, log_det, jnp.squeeze(outputs["status"], 0)), outputs.get("work")
-
-
-def _out_specs(call: Call) -> dict[str, PartitionSpec]:
-    specs = {"x": call.layout.solver_b_spec, "status": REPLICATED}
-    if any(output.name == "log_det" for output in _native.plan(call.request).outputs):
-        specs["log_det"] = REPLICATED
-    if call.consume:
-        specs["work"] = call.layout.grid.spec
-    return specs
+    return x if call.x_spec is None else place(x, mesh, call.x_spec)
 
 
 def spread(
@@ -109,12 +137,6 @@ def spread(
         # An uneven array cannot be partitioned, and padding a partitioned one would move it twice.
         array = jnp.pad(place(array, grid.mesh, REPLICATED), padding)
     return place(array, grid.mesh, spec)
-
-
-def _native_call(call: Call, grid: Grid, a: jax.Array, b: jax.Array) -> dict[str, jax.Array]:
-    """On one device, inside shard_map: the results of the native call that leave it."""
-    results = native_call(call.request, grid, a, b)
-    return {name: results[name] for name in _out_specs(call)}
 
 
 def native_call(request: str, grid: Grid, *operands: jax.Array) -> dict[str, jax.Array]:

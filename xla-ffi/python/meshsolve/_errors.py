@@ -23,6 +23,18 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
         self.order = order
 
 
+class SingularMatrixError(np.linalg.LinAlgError):
+    """The matrix of a solve has a pivot that is exactly zero.
+
+    Attributes:
+        row: row of the matrix, counted from 1, at which that showed.
+    """
+
+    def __init__(self, row: int):
+        super().__init__(f"the matrix is singular: the pivot in row {row} is zero")
+        self.row = row
+
+
 class NonFiniteError(np.linalg.LinAlgError):
     """The matrix has NaN or infinite entries."""
 
@@ -33,10 +45,10 @@ class NonFiniteError(np.linalg.LinAlgError):
 def describe_status(status: int) -> str:
     """Says in words what the status of a solve means.
 
-    A positive status k is where the factorisation stopped. With ``layout="stages"``, and with
-    ``check=True``, the leading minor of order k is the first one that is not positive definite. Under a
-    reading, which factors the matrix with its rows and columns reordered, k is a row of the caller's
-    matrix, counted from 1.
+    A positive status k is where the solver stopped: a row of the matrix, counted from 1. With
+    ``layout="stages"``, and with ``check=True``, the leading minor of order k is the first one that is not
+    positive definite, or the k-th pivot is the first one that is zero. A reading takes the rows and columns
+    in another order, in which row k came up then.
 
     Args:
         status: the scalar returned by ``return_status=True`` (an int, or an integer array of one element).
@@ -51,16 +63,16 @@ def describe_status(status: int) -> str:
         return "the matrix has non-finite entries (NaN or Inf); the results are NaN"
     if code > 0:
         return (
-            f"the matrix is not positive definite: the factorisation stopped at row {code}, counted from 1 "
-            f'(with layout="stages" the leading minor of order {code} is the first one that is not positive '
-            "definite); the results are NaN"
+            f"the matrix is not positive definite, or singular where it need not be: the factorisation stopped "
+            f'at row {code}, counted from 1 (with layout="stages" the leading minor of order {code} is the first '
+            "one that is not positive definite, or singular); the results are NaN"
         )
     raise ValueError(f"unknown status: got {code}, needed 0, -1 or a positive number")
 
 
-def raise_for_status(status: int) -> None:
-    """Raises the exception that belongs to a status other than 0."""
+def raise_for_status(status: int, method: str) -> None:
+    """Raises the exception that belongs to a status other than 0 of a solve by ``method``."""
     if status == NON_FINITE:
         raise NonFiniteError
     if status != SOLVED:
-        raise NotPositiveDefiniteError(status)
+        raise (NotPositiveDefiniteError if method == "cholesky" else SingularMatrixError)(status)

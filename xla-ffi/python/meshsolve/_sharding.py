@@ -99,12 +99,6 @@ class Layout:
     b_rows: bool
     b_columns: bool
 
-    @property
-    def solver_b_spec(self) -> PartitionSpec:
-        """How the solver takes ``b``, as a matrix, and gives ``x``."""
-        return partition(self.grid.rows if self.b_rows else (), self.grid.columns if self.b_columns else ())
-
-
 def partition(*dimensions: Axes) -> PartitionSpec:
     """The PartitionSpec with these mesh axes for each dimension."""
     return PartitionSpec(*(axes[0] if len(axes) == 1 else (axes or None) for axes in dimensions))
@@ -139,11 +133,12 @@ def axes_of(spec: PartitionSpec, ndim: int, mesh: AnyMesh, name: str) -> tuple[A
     return tuple(dimensions) + ((),) * (ndim - len(dimensions))
 
 
-def resolve(a: Any, b: Any, mesh: AnyMesh | None, matrix_specs: Any) -> Layout:
-    """Finds mesh and partitions of both operands.
+def resolve(operands: dict[str, Any], mesh: AnyMesh | None, matrix_specs: Any) -> Layout:
+    """Finds mesh and partitions of the operands.
 
     Args:
-        a, b: arrays (concrete or traced) or `jax.ShapeDtypeStruct`.
+        operands: arrays (concrete or traced) or `jax.ShapeDtypeStruct` by name: the matrix ``"a"`` first, and
+            ``"b"`` if there is one.
         mesh: the mesh to use, or None to find one.
         matrix_specs: partition of ``a``, a pair of partitions of ``a`` and ``b``, or None to find them.
 
@@ -151,7 +146,10 @@ def resolve(a: Any, b: Any, mesh: AnyMesh | None, matrix_specs: Any) -> Layout:
         ValueError: no mesh is to be found, or it does not fit the partitions or the arrays.
     """
     a_given, b_given = _split_specs(matrix_specs)
-    grid = find_grid({"a": a, "b": b}, mesh, a_given)
+    grid = find_grid(operands, mesh, a_given)
+    b = operands.get("b")
+    if b is None:
+        return Layout(grid, b_spec=None, b_rows=False, b_columns=False)
     b_spec = b_given if b_given is not None else spec_on(b, grid.mesh)
     b_axes: tuple[Axes, ...] = ((), ())
     if b_spec is not None:

@@ -1,22 +1,69 @@
-"""Linear algebra of sharded arrays, by the names of ``jax.numpy.linalg`` and ``jax.scipy.linalg``."""
+"""Linear algebra of sharded arrays, by the names of ``jax.numpy.linalg`` and ``jax.scipy.linalg``.
+
+All functions take one matrix, (n, n) of float32, float64, complex64 or complex128, sharded over a mesh; for a
+batch use ``jax.vmap``, which does one after another. They work eagerly and under ``jax.jit``, and share these
+keyword arguments:
+
+- ``tile``, ``mesh``, ``matrix_specs``, ``layout``, ``pad``: as ``T_A`` and the rest of `meshsolve.potrs`.
+- ``donate``: let the solver work in the memory of ``a``, which is deleted afterwards; outside jit only.
+- ``shift``: a scalar λ; the matrix that is meant is ``a + λ·I``, without a copy for it.
+- ``check``: wait for the result and raise an exception on failure; outside jit only. Without it a failure is
+  told by NaN in every result, as JAX does.
+
+Where a matrix is Hermitian, ``triangle=None``, the default, says that **both triangles are valid**; ``"lower"``
+or ``"upper"`` promises that one only, and the other one is never read.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from ._potrs import MatrixSpecs, potrs
+import jax
+import jax.numpy as jnp
+
+from . import _factor, _system
+from ._factor import Factor
+from ._lu import lu_solve as _lu_solve
+from ._potrs import potrs as _potrs
 from ._sharding import AnyMesh
+from ._system import MatrixSpecs, Options, System
 
-__all__ = ["solve"]
+__all__ = [
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "det",
+    "inv",
+    "lu_factor",
+    "lu_solve",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+]
 
-_SUPPORTED = ("pos",)
+_METHODS = {"gen": "lu", "pos": "cholesky"}
+_TRANSPOSES = {
+    0: "no_transpose",
+    "N": "no_transpose",
+    1: "transpose",
+    "T": "transpose",
+    2: "conjugate_transpose",
+    "C": "conjugate_transpose",
+}
+
+
+class SlogdetResult(NamedTuple):
+    """Sign (or phase) and logarithm of a determinant's absolute value."""
+
+    sign: jax.Array
+    logabsdet: jax.Array
 
 
 def solve(
     a: Any,
     b: Any,
     *,
-    assume_a: str,
+    assume_a: str = "gen",
     triangle: str | None = None,
     tile: int | None = None,
     mesh: AnyMesh | None = None,
@@ -25,32 +72,32 @@ def solve(
     layout: str = "auto",
     check: bool = False,
     pad: bool = True,
+    shift: Any = None,
 ) -> Any:
-    """Solves ``a @ x = b`` for a sharded matrix ``a``.
-
-    Promise about triangles: with ``triangle=None``, the default, the matrix is Hermitian and **both
-    triangles are valid**; ``"lower"`` or ``"upper"`` promises that one only.
+    """Solves ``a @ x = b``.
 
     Args:
-        a: (n, n) matrix; float32, float64, complex64 or complex128.
+        a: the matrix.
         b: right-hand side, (n,) or (n, k), of the same dtype.
-        assume_a: what is known of ``a``: ``"pos"`` (Hermitian positive definite), the only kind so far. To be
-            said in every call: a later default for general matrices then changes no program in silence.
-        tile: edge of the solver's tiles; None lets the plan choose.
-        triangle, mesh, matrix_specs, donate, layout, check, pad: as for `meshsolve.potrs`.
+        assume_a: what is known of ``a``: ``"gen"``, nothing (LU with partial pivoting), or ``"pos"``, Hermitian
+            positive definite (Cholesky).
+        triangle: for ``"pos"``; see the module.
+        tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module.
 
     Returns:
-        ``x`` with the shape and the sharding of ``b``; NaN on every device if ``a`` is not positive definite.
+        ``x`` with the shape and the sharding of ``b``; NaN on every device if ``a`` is singular, or with
+        ``"pos"`` not positive definite.
 
     Raises:
         ValueError: another kind of matrix is asked for, or arguments do not fit; see `meshsolve.potrs`.
     """
-    if assume_a not in _SUPPORTED:
-        raise ValueError(
-            f"assume_a is not supported: got {assume_a!r}, needed one of {list(_SUPPORTED)} "
-            '("pos": Hermitian positive definite)'
+    if _method(assume_a) == "lu":
+        if triangle is not None:
+            raise ValueError(f'triangle={triangle!r} is for assume_a="pos": LU reads all of a')
+        return _lu_solve(
+            a, b, tile, mesh, matrix_specs, donate=donate, layout=layout, check=check, pad=pad, shift=shift
         )
-    return potrs(
+    return _potrs(
         a,
         b,
         tile,
@@ -61,4 +108,257 @@ def solve(
         layout=layout,
         check=check,
         pad=pad,
+        shift=shift,
     )
+
+
+def cholesky(
+    a: Any,
+    *,
+    upper: bool = False,
+    symmetrize_input: bool = False,
+    tile: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    donate: bool = False,
+    check: bool = False,
+    pad: bool = True,
+    shift: Any = None,
+) -> jax.Array:
+    """Cholesky factor of a Hermitian positive definite matrix: ``a = L @ L.conj().T``.
+
+    The factor comes back in the order of ``a``, so that blocks of it may have to move between devices; for
+    solves take `cho_factor`, which moves less.
+
+    Args:
+        a: the matrix, of which only the triangle of the factor is read.
+        upper: return ``U`` with ``a = U.conj().T @ U`` instead.
+        symmetrize_input: factor ``(a + a.conj().T) / 2``, as ``jax.numpy.linalg.cholesky`` does by default.
+            That costs a transposition over all devices, so that here the default is False.
+        tile, mesh, matrix_specs, donate, check, pad, shift: see the module.
+
+    Returns:
+        The factor, in the sharding of ``a``, with zeros in the other triangle; NaN on every device if there is
+        none.
+    """
+    if symmetrize_input:
+        a = _symmetrized(a)
+    system = System("cholesky", "factor", triangle="upper" if upper else "lower")
+    options = Options(tile, mesh, matrix_specs, donate, check=check, pad=pad)
+    return _system.run(system, options, a, shift=shift)["x"]
+
+
+def cho_factor(
+    a: Any,
+    *,
+    triangle: str | None = None,
+    tile: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    donate: bool = False,
+    layout: str = "auto",
+    check: bool = False,
+    pad: bool = True,
+    shift: Any = None,
+) -> Factor:
+    """Factors a Hermitian positive definite matrix for any number of `cho_solve`.
+
+    Args:
+        a: the matrix.
+        triangle, tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module.
+
+    Returns:
+        The factor, an opaque pytree. Its ``status`` tells whether there is one.
+    """
+    options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
+    return _factor.prepare("cholesky", options, a, shift, triangle)
+
+
+def cho_solve(factor: Factor, b: Any) -> jax.Array:
+    """Solves ``a @ x = b`` with the factor that `cho_factor` made of ``a``.
+
+    Args:
+        factor: the factor.
+        b: right-hand side, (n,) or (n, k), of the same dtype.
+
+    Returns:
+        ``x`` with the shape and the sharding of ``b``; NaN if there is no factor.
+    """
+    return _factor.apply(factor, b, "cholesky")
+
+
+def lu_factor(
+    a: Any,
+    *,
+    tile: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    donate: bool = False,
+    layout: str = "auto",
+    check: bool = False,
+    pad: bool = True,
+    shift: Any = None,
+) -> Factor:
+    """Factors a square matrix, with partial pivoting, for any number of `lu_solve`.
+
+    Args:
+        a: the matrix.
+        tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module.
+
+    Returns:
+        The factor, an opaque pytree. Its ``status`` tells whether the matrix is singular.
+    """
+    options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
+    return _factor.prepare("lu", options, a, shift)
+
+
+def lu_solve(factor: Factor, b: Any, trans: int | str = 0) -> jax.Array:
+    """Solves with the factor that `lu_factor` made of a matrix ``a``.
+
+    Not to be mixed up with `meshsolve.lu_solve`, which takes the matrix itself.
+
+    Args:
+        factor: the factor.
+        b: right-hand side, (n,) or (n, k), of the same dtype.
+        trans: 0 or ``"N"`` for ``a @ x = b``, 1 or ``"T"`` for ``a.T @ x = b``, 2 or ``"C"`` for
+            ``a.conj().T @ x = b``. In the latter two every device of a process column holds all rows of ``x``
+            for a while.
+
+    Returns:
+        ``x`` with the shape and the sharding of ``b``; NaN if the matrix is singular.
+    """
+    return _factor.apply(factor, b, "lu", _transpose(trans))
+
+
+def slogdet(
+    a: Any,
+    *,
+    assume_a: str = "gen",
+    triangle: str | None = None,
+    tile: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    donate: bool = False,
+    layout: str = "auto",
+    check: bool = False,
+    pad: bool = True,
+    shift: Any = None,
+) -> SlogdetResult:
+    """Sign and logarithm of the determinant.
+
+    Args:
+        a: the matrix.
+        assume_a: as for `solve`.
+        triangle: for ``"pos"``; see the module.
+        tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module. ``check`` takes a singular
+            matrix for a failure.
+
+    Returns:
+        ``(sign, logabsdet)`` of ``det(a) = sign · exp(logabsdet)``, scalars on every device: 0 and −∞ for a
+        singular matrix; with ``"pos"`` both NaN for a matrix that is not positive definite.
+    """
+    method = _method(assume_a)
+    system = System(method, "determinant", triangle=triangle, log_det=True)
+    options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
+    results = _system.run(system, options, a, shift=shift)
+    log_det = results["log_det"]
+    if method == "lu":
+        return SlogdetResult(results["phase"], log_det)
+    return SlogdetResult(jnp.where(jnp.isnan(log_det), log_det, 1).astype(a.dtype), log_det)
+
+
+def det(a: Any, **options: Any) -> jax.Array:
+    """The determinant, a scalar on every device.
+
+    Args:
+        a: the matrix.
+        **options: as for `slogdet`, to which to turn where the determinant may overflow.
+    """
+    sign, logabsdet = slogdet(a, **options)
+    return sign * jnp.exp(logabsdet)
+
+
+def inv(
+    a: Any,
+    *,
+    assume_a: str = "gen",
+    triangle: str | None = None,
+    tile: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    donate: bool = False,
+    layout: str = "auto",
+    check: bool = False,
+    pad: bool = True,
+    shift: Any = None,
+) -> jax.Array:
+    """The inverse, in the sharding of ``a``.
+
+    Args:
+        a: the matrix.
+        assume_a: as for `solve`.
+        triangle: for ``"pos"``; see the module.
+        tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module.
+
+    Returns:
+        The inverse; NaN on every device if there is none.
+    """
+    system = System(_method(assume_a), "invert", triangle=triangle)
+    options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
+    return _system.run(system, options, a, shift=shift)["x"]
+
+
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    *,
+    tile: int | None = None,
+    mesh: AnyMesh | None = None,
+    matrix_specs: MatrixSpecs = None,
+    donate: bool = False,
+    check: bool = False,
+    pad: bool = True,
+    shift: Any = None,
+) -> jax.Array:
+    """Solves ``a @ x = b`` for a triangular matrix ``a``.
+
+    Args:
+        a: the matrix, of which only one triangle is read.
+        b: right-hand side, (n,) or (n, k), of the same dtype.
+        trans: as for `lu_solve`.
+        lower: whether ``a`` is lower triangular; otherwise it is upper triangular.
+        unit_diagonal: whether the diagonal is ones, whatever is stored there.
+        tile, mesh, matrix_specs, donate, check, pad, shift: see the module.
+
+    Returns:
+        ``x`` with the shape and the sharding of ``b``; NaN on every device if a diagonal element is zero.
+    """
+    if unit_diagonal and shift is not None:
+        raise ValueError("a diagonal of ones cannot be shifted: got unit_diagonal=True and a shift")
+    triangle = "lower" if lower else "upper"
+    system = System("triangular", "solve", triangle, _transpose(trans), bool(unit_diagonal))
+    options = Options(tile, mesh, matrix_specs, donate, check=check, pad=pad)
+    return _system.run(system, options, a, b, shift)["x"]
+
+
+def _method(assume_a: Any) -> str:
+    if assume_a not in _METHODS:
+        raise ValueError(
+            f"assume_a is not supported: got {assume_a!r}, needed one of {list(_METHODS)} "
+            '("gen": any matrix; "pos": Hermitian positive definite)'
+        )
+    return _METHODS[assume_a]
+
+
+def _transpose(trans: Any) -> str:
+    if trans not in _TRANSPOSES:
+        raise ValueError(f"trans must be 0, 1 or 2 (or 'N', 'T', 'C'): got {trans!r}")
+    return _TRANSPOSES[trans]
+
+
+@jax.jit
+def _symmetrized(a: jax.Array) -> jax.Array:
+    return (a + a.conj().T) / 2
