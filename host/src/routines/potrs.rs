@@ -97,7 +97,7 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     device.copy_lines(DType::I32, status.max, WORDS, status.min, WORDS, WORDS, 1)?;
     communicator.all_reduce(Reduction::MaxI32, status.max)?;
     communicator.all_reduce(Reduction::MinI32, status.min)?;
-    device.combine_status(status.max, status.min, status_out, plan.a().rows().order_map())?;
+    device.combine_status(status.max, status.min, status_out, plan.a().rows().order_map(), None)?;
 
     if let Some(log_det) = log_det {
         // det A = (∏ Lᵢᵢ)², so ln det A is twice the sum of the logarithms of L's diagonal.
