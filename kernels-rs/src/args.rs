@@ -307,6 +307,28 @@ pub struct SetIdentityArgs {
     pub one: [u64; 2],
 }
 
+/// Arguments of `clear_other_triangle`: sets all bits to zero outside one triangle of a column-major matrix.
+///
+/// Only elements with valid global indices are touched.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct ClearOtherTriangleArgs {
+    /// The matrix.
+    pub buf: Address,
+    /// Leading dimension.
+    pub ld: u64,
+    /// Local rows.
+    pub rows: u64,
+    /// Local columns.
+    pub cols: u64,
+    /// Local row to global row.
+    pub row_map: IndexMap,
+    /// Local column to global column.
+    pub col_map: IndexMap,
+    /// What stays: a [`Triangle`] as its number.
+    pub kept: u64,
+}
+
 /// Arguments of `fill`: sets `count` contiguous elements to one value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -370,17 +392,13 @@ pub struct FindAnywhereArgs {
     pub count: u64,
 }
 
-/// Arguments of `diag_log_sum`: the sum of ln|real part| over this device's diagonal entries.
-///
-/// Covers every (i, j) with equal, valid global indices below `n`; the sum is taken in f64 and in a
-/// fixed order (see [`crate::log_sum`]).
+/// A device's own part of a column-major matrix, seen by kernels that visit the diagonal: every (i, j) with
+/// equal, valid global indices below `n`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct DiagLogSumArgs {
+pub struct Diagonal {
     /// Column-major matrix.
     pub buf: Address,
-    /// Address of the `f64` result.
-    pub out: Address,
     /// Leading dimension in elements (a complex number is one element).
     pub ld: u64,
     /// Local rows.
@@ -393,7 +411,96 @@ pub struct DiagLogSumArgs {
     pub col_map: IndexMap,
     /// Order of the matrix whose diagonal is meant.
     pub n: u64,
-    /// 1 for real elements, 2 for complex ones.
+    /// Real numbers in an element: 1, or 2 where it is complex.
+    pub parts: u64,
+}
+
+impl Diagonal {
+    /// Where the diagonal entry in local row `i` begins, in real numbers, if this device has it.
+    #[inline(always)]
+    pub fn in_row(&self, i: u64) -> Option<u64> {
+        let global = self.row_map.map(i).filter(|&global| global < self.n)?;
+        let j = self.col_map.unmap(global).filter(|&j| j < self.cols)?;
+        Some((i + j * self.ld) * self.parts)
+    }
+
+    /// The global index of local column `j`.
+    #[inline(always)]
+    pub fn column(&self, j: u64) -> Option<u64> {
+        self.col_map.map(j).filter(|&global| global < self.n)
+    }
+
+    /// Where the diagonal entry in global column `global`, local column `j`, begins, in real numbers, if
+    /// this device has it.
+    #[inline(always)]
+    pub fn in_column(&self, j: u64, global: u64) -> Option<u64> {
+        let i = self.row_map.unmap(global).filter(|&i| i < self.rows)?;
+        Some((i + j * self.ld) * self.parts)
+    }
+}
+
+/// Arguments of `add_to_diagonal`: adds one number to every diagonal entry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct AddToDiagonalArgs {
+    /// The entries.
+    pub diagonal: Diagonal,
+    /// Address of the element to add.
+    pub shift: Address,
+}
+
+/// Arguments of `find_zero_diagonal`: stores `n − g` for the smallest g whose diagonal entry is this device's
+/// and is zero or has a part that is infinite or not a number; 0 if there is none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct FindZeroDiagonalArgs {
+    /// The entries; `n` must be below 2³¹.
+    pub diagonal: Diagonal,
+    /// Address of the resulting `i32`.
+    pub word: Address,
+}
+
+/// Arguments of `diag_log_sum`: the sum of ln|aᵢᵢ| over this device's diagonal entries.
+///
+/// The sum is taken over local rows in f64 and in a fixed order (see [`crate::arithmetic`]).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct DiagLogSumArgs {
+    /// The entries.
+    pub diagonal: Diagonal,
+    /// Address of the `f64` result.
+    pub out: Address,
+}
+
+/// Arguments of `diag_phase`: the product of aᵢᵢ / |aᵢᵢ| over this device's diagonal entries, up to a positive
+/// factor (see [`crate::arithmetic::phase_product`]).
+///
+/// The product is taken over local columns in f64 and in a fixed order. It is negated if an odd number of
+/// local columns, of a global index below `n`, were interchanged with another row.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct DiagPhaseArgs {
+    /// The entries.
+    pub diagonal: Diagonal,
+    /// For each local column, as `i64`, the global row counted from 1 that its own was interchanged with;
+    /// null if there were no interchanges.
+    pub pivots: Address,
+    /// Address of the result: real and imaginary part as `f64`.
+    pub out: Address,
+}
+
+/// Arguments of `phase_to`: the product of `count` complex numbers divided by its absolute value, rounded to
+/// the result's type; the real part alone for a real one. See [`crate::arithmetic::phase`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct PhaseToArgs {
+    /// The numbers: real and imaginary part as `f64`.
+    pub src: Address,
+    /// Address of the result.
+    pub dst: Address,
+    /// How many numbers.
+    pub count: u64,
+    /// Real numbers in the result: 1, or 2 where it is complex.
     pub parts: u64,
 }
 
@@ -413,7 +520,9 @@ pub struct ScaleToArgs {
 ///
 /// The first word w with `max[w] ≠ 0` or `min[w] ≠ 0` decides: the status is −1 if w = 0 and
 /// otherwise `max[w]`, or `min[w]` where that is 0. Without such a word it is 0. A positive status is a
-/// row of the solver's matrix counted from 1, and becomes `map(row − 1) + 1` where that is valid.
+/// row of the solver's matrix counted from 1, and becomes `map(row − 1) + 1` where that is valid. Unless
+/// `from_end` is 0, a positive word 1 counts such rows from the end of as many (as `find_zero_diagonal` does):
+/// it is `from_end` − row + 1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct CombineStatusArgs {
@@ -426,5 +535,55 @@ pub struct CombineStatusArgs {
     /// Number of words.
     pub count: u64,
     /// Row of the solver's matrix to row of the caller's.
+    pub map: IndexMap,
+    /// Order of the matrix whose rows word 1 counts from the end; 0 if it counts from 1.
+    pub from_end: u64,
+}
+
+/// Arguments of `spread_pivots`: `out[col_map(j)]` becomes `pivots[j]` for every valid local column j.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct SpreadPivotsArgs {
+    /// A row for each local column, as `i64`.
+    pub pivots: Address,
+    /// The rows by global column, as `i32`; nothing else is written.
+    pub out: Address,
+    /// Local columns.
+    pub cols: u64,
+    /// Local column to global column.
+    pub col_map: IndexMap,
+}
+
+/// Arguments of `rows_of_pivots`: the permutation that interchanges make of 0, 1, …, n − 1.
+///
+/// For i = 0, 1, …, n − 1 in turn entries i and `pivots[i]` − 1 change places. A pivot outside 1..=n, as a
+/// failed factorisation may leave, changes nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct RowsOfPivotsArgs {
+    /// Rows counted from 1, as `i32`.
+    pub pivots: Address,
+    /// The `i32` permutation.
+    pub rows: Address,
+    /// Words in each of the two.
+    pub n: u64,
+}
+
+/// Arguments of `scatter_rows`: row `map(rows[s])` of one row-major matrix becomes row `map(s)` of another for
+/// every s < `count` where both are valid.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct ScatterRowsArgs {
+    /// The matrix to read.
+    pub src: Address,
+    /// The matrix to write; must not overlap the other.
+    pub dst: Address,
+    /// Contiguous elements in a row of both.
+    pub cols: u64,
+    /// Different indices below `count`, as `i32`; others are invalid.
+    pub rows: Address,
+    /// Words in `rows`.
+    pub count: u64,
+    /// What turns an index into a row of both matrices.
     pub map: IndexMap,
 }

@@ -302,6 +302,15 @@ pub fn set_identity(size: ElementSize, args: SetIdentityArgs) -> Call<SetIdentit
     }
 }
 
+/// Clears one triangle of a column-major matrix.
+pub fn clear_other_triangle(size: ElementSize, args: ClearOtherTriangleArgs) -> Call<ClearOtherTriangleArgs> {
+    Call {
+        kernel: size.pick(["clear_other_triangle_b4", "clear_other_triangle_b8", "clear_other_triangle_b16"]),
+        geometry: strips(args.rows, args.cols),
+        args,
+    }
+}
+
 /// Sets elements to one value, in accesses of 16 bytes where everything is aligned to that.
 pub fn fill(size: ElementSize, args: FillArgs) -> Call<FillArgs> {
     let wide = size.elements_in_a_wide_one(&[args.buf], &[args.count]);
@@ -349,13 +358,42 @@ pub fn find_non_finite_anywhere(real: RealType, args: FindAnywhereArgs) -> Call<
     }
 }
 
-/// Sums the logarithms of the device's own diagonal entries.
-pub fn diag_log_sum(real: RealType, args: DiagLogSumArgs) -> Call<DiagLogSumArgs> {
+/// Adds a number to the device's own diagonal entries.
+pub fn add_to_diagonal(real: RealType, args: AddToDiagonalArgs) -> Call<AddToDiagonalArgs> {
     Call {
-        kernel: real.pick(["diag_log_sum_f32", "diag_log_sum_f64"]),
-        geometry: Geometry::blocks(1, THREADS * 8),
+        kernel: real.pick(["add_to_diagonal_f32", "add_to_diagonal_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.diagonal.cols, THREADS.into()), 0),
         args,
     }
+}
+
+/// One block that combines a value of so many bytes from each thread.
+fn combining(bytes: u32) -> Geometry {
+    Geometry::blocks(1, THREADS * bytes)
+}
+
+/// Looks for the first of the device's own diagonal entries that is zero or not finite.
+pub fn find_zero_diagonal(real: RealType, args: FindZeroDiagonalArgs) -> Call<FindZeroDiagonalArgs> {
+    Call {
+        kernel: real.pick(["find_zero_diagonal_f32", "find_zero_diagonal_f64"]),
+        geometry: combining(8),
+        args,
+    }
+}
+
+/// Sums the logarithms of the device's own diagonal entries.
+pub fn diag_log_sum(real: RealType, args: DiagLogSumArgs) -> Call<DiagLogSumArgs> {
+    Call { kernel: real.pick(["diag_log_sum_f32", "diag_log_sum_f64"]), geometry: combining(8), args }
+}
+
+/// Multiplies the phases of the device's own diagonal entries.
+pub fn diag_phase(real: RealType, args: DiagPhaseArgs) -> Call<DiagPhaseArgs> {
+    Call { kernel: real.pick(["diag_phase_f32", "diag_phase_f64"]), geometry: combining(16), args }
+}
+
+/// Multiplies the phases of all devices.
+pub fn phase_to(real: RealType, args: PhaseToArgs) -> Call<PhaseToArgs> {
+    Call { kernel: real.pick(["phase_to_f32", "phase_to_f64"]), geometry: Geometry::ONE_THREAD, args }
 }
 
 /// Scales one f64 into the result's type.
@@ -366,4 +404,26 @@ pub fn scale_to(real: RealType, args: ScaleToArgs) -> Call<ScaleToArgs> {
 /// Makes one status of the reduced words.
 pub fn combine_status(args: CombineStatusArgs) -> Call<CombineStatusArgs> {
     Call { kernel: "combine_status", geometry: Geometry::ONE_THREAD, args }
+}
+
+/// Puts a device's own pivots at their global indices.
+pub fn spread_pivots(args: SpreadPivotsArgs) -> Call<SpreadPivotsArgs> {
+    Call { kernel: "spread_pivots", geometry: Geometry::blocks(ceil_div(args.cols, THREADS.into()), 0), args }
+}
+
+/// Makes a permutation of interchanges.
+pub fn rows_of_pivots(args: RowsOfPivotsArgs) -> Call<RowsOfPivotsArgs> {
+    Call { kernel: "rows_of_pivots", geometry: Geometry::blocks(ceil_div(args.n, THREADS.into()), 0), args }
+}
+
+/// Permutes rows from one matrix to another, in accesses of 16 bytes where everything is aligned to that.
+pub fn scatter_rows(size: ElementSize, args: ScatterRowsArgs) -> Call<ScatterRowsArgs> {
+    let wide = size.elements_in_a_wide_one(&[args.src, args.dst], &[args.cols]);
+    let size = if wide > 1 { ElementSize::B16 } else { size };
+    let args = ScatterRowsArgs { cols: args.cols / wide, ..args };
+    Call {
+        kernel: size.pick(["scatter_rows_b4", "scatter_rows_b8", "scatter_rows_b16"]),
+        geometry: Geometry::lines(args.cols, args.count, 1),
+        args,
+    }
 }

@@ -9,11 +9,11 @@
 #![cfg_attr(target_os = "cuda", no_std, feature(abi_ptx))]
 
 pub mod args;
+pub mod arithmetic;
 #[cfg(all(feature = "emulator", not(target_os = "cuda")))]
 pub mod emulator;
 pub mod kernels;
 pub mod launch;
-pub mod log_sum;
 
 /// The kernels as PTX for compute capability 7.0 and later, as `cargo xtask ptx` builds it.
 #[cfg(not(target_os = "cuda"))]

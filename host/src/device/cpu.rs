@@ -4,11 +4,12 @@ use super::{Buffer, Device, ElementSize, Operation, RealType};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
-    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
-    Triangle,
+    AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
+    DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
+    FindZeroDiagonalArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, RowsOfPivotsArgs, ScaleToArgs,
+    ScatterRowsArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs, Triangle,
 };
-use meshsolve_kernels::log_sum::{ln_abs, sum_in_kernel_order};
+use meshsolve_kernels::arithmetic::{combined_in_kernel_order, ln_modulus, phase, phase_product};
 use std::alloc::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +71,7 @@ impl Device for CpuDevice {
                 Operation::CopyLines(c, args, _) => by_size!(c, copy_lines, args),
                 Operation::PermuteSlots(c, args) => by_size!(c, permute_slots, args),
                 Operation::SetIdentity(c, args) => by_size!(c, set_identity, args),
+                Operation::ClearOtherTriangle(c, args) => by_size!(c, clear_other_triangle, args),
                 Operation::Fill(c, args) => by_size!(c, fill, args),
                 Operation::Conjugate(RealType::F32, args) => conjugate::<f32>(args),
                 Operation::Conjugate(RealType::F64, args) => conjugate::<f64>(args),
@@ -77,9 +79,17 @@ impl Device for CpuDevice {
                 Operation::FindNonFinite(RealType::F64, args) => find_non_finite::<f64>(args),
                 Operation::FindNonFiniteAnywhere(RealType::F32, args) => find_anywhere::<f32>(args),
                 Operation::FindNonFiniteAnywhere(RealType::F64, args) => find_anywhere::<f64>(args),
+                Operation::AddToDiagonal(RealType::F32, args) => add_to_diagonal::<f32>(args),
+                Operation::AddToDiagonal(RealType::F64, args) => add_to_diagonal::<f64>(args),
+                Operation::FindZeroDiagonal(real, args) => find_zero_diagonal(*real, args),
                 Operation::DiagLogSum(real, args) => sum_diagonal_logs(*real, args),
+                Operation::DiagPhase(real, args) => multiply_diagonal_phases(*real, args),
+                Operation::PhaseTo(real, args) => phase_to(*real, args),
                 Operation::ScaleTo(real, args) => scale_to(*real, args),
                 Operation::CombineStatus(args) => combine_status(args),
+                Operation::SpreadPivots(args) => spread_pivots(args),
+                Operation::RowsOfPivots(args) => rows_of_pivots(args),
+                Operation::ScatterRows(c, args) => by_size!(c, scatter_rows, args),
             }
         }
         Ok(())
@@ -323,6 +333,26 @@ unsafe fn set_identity<T: Pod>(args: &SetIdentityArgs) {
     }
 }
 
+/// Whether a triangle, by its number, leaves out the element at (row, col).
+fn is_outside(triangle: u64, row: u64, col: u64) -> bool {
+    (triangle == Triangle::Lower as u64 && row < col) || (triangle == Triangle::Upper as u64 && row > col)
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn clear_other_triangle<T: Pod>(args: &ClearOtherTriangleArgs) {
+    let buf = pointer::<T>(args.buf);
+    for j in 0..args.cols {
+        let Some(gj) = args.col_map.map(j) else { continue };
+        for i in 0..args.rows {
+            if args.row_map.map(i).is_some_and(|gi| is_outside(args.kept, gi, gj)) {
+                // SAFETY: the element lies within the matrix.
+                unsafe { *buf.add(at(i + j * args.ld)) = T::zeroed() };
+            }
+        }
+    }
+}
+
 /// # Safety
 /// As for [`Device::launch`].
 unsafe fn fill<T: Pod>(args: &FillArgs) {
@@ -383,9 +413,7 @@ unsafe fn find_non_finite<R: Finite>(args: &FindNonFiniteArgs) {
         let Some(gj) = args.col_map.map(j) else { continue };
         for i in 0..args.rows {
             let Some(gi) = args.row_map.map(i) else { continue };
-            if (args.triangle == Triangle::Lower as u32 && gi < gj)
-                || (args.triangle == Triangle::Upper as u32 && gi > gj)
-            {
+            if is_outside(args.triangle.into(), gi, gj) {
                 continue;
             }
             for part in 0..parts {
@@ -401,26 +429,101 @@ unsafe fn find_non_finite<R: Finite>(args: &FindNonFiniteArgs) {
     }
 }
 
+/// Real and imaginary part of the diagonal entry that begins at `place`.
+///
 /// # Safety
-/// As for [`Device::launch`].
-unsafe fn sum_diagonal_logs(real: RealType, args: &DiagLogSumArgs) {
-    let diagonal = |i: u64| {
-        let global = args.row_map.map(i).filter(|&g| g < args.n)?;
-        let j = args.col_map.unmap(global).filter(|&j| j < args.cols)?;
-        Some(at((i + j * args.ld) * args.parts))
-    };
-    let value = |index: usize| {
-        // SAFETY: the diagonal lies within the matrix.
+/// As for [`Device::launch`]; the place must be what `diagonal` gave.
+unsafe fn entry(real: RealType, diagonal: &Diagonal, place: u64) -> [f64; 2] {
+    let part = |part: u64| {
+        // SAFETY: the entry lies within the matrix.
         unsafe {
             match real {
-                RealType::F32 => f64::from(*pointer::<f32>(args.buf).add(index)),
-                RealType::F64 => *pointer::<f64>(args.buf).add(index),
+                RealType::F32 => f64::from(*pointer::<f32>(diagonal.buf).add(at(place + part))),
+                RealType::F64 => *pointer::<f64>(diagonal.buf).add(at(place + part)),
             }
         }
     };
-    let sum = sum_in_kernel_order(args.rows, |i| diagonal(i).map(|index| ln_abs(value(index))));
+    [part(0), if diagonal.parts > 1 { part(1) } else { 0.0 }]
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn add_to_diagonal<R: Pod + std::ops::AddAssign>(args: &AddToDiagonalArgs) {
+    let diagonal = &args.diagonal;
+    for place in (0..diagonal.rows).filter_map(|i| diagonal.in_row(i)) {
+        for part in 0..diagonal.parts {
+            // SAFETY: the entry lies within the matrix and has as many parts as the shift.
+            unsafe {
+                *pointer::<R>(diagonal.buf).add(at(place + part)) += *pointer::<R>(args.shift).add(at(part));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn find_zero_diagonal(real: RealType, args: &FindZeroDiagonalArgs) {
+    let diagonal = &args.diagonal;
+    let first = (0..diagonal.cols)
+        .filter_map(|j| {
+            let global = diagonal.column(j)?;
+            // SAFETY: by the contract of `launch`.
+            let parts = unsafe { entry(real, diagonal, diagonal.in_column(j, global)?) };
+            (parts == [0.0; 2] || !parts.iter().all(|part| part.is_finite())).then_some(global)
+        })
+        .min();
+    let word = first.map_or(0, |global| i32::try_from(diagonal.n - global).expect("a row of a matrix"));
+    // SAFETY: the result is one word.
+    unsafe { *pointer::<i32>(args.word) = word };
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn sum_diagonal_logs(real: RealType, args: &DiagLogSumArgs) {
+    let diagonal = &args.diagonal;
+    // SAFETY: by the contract of `launch`.
+    let term = |i| diagonal.in_row(i).map(|place| ln_modulus(unsafe { entry(real, diagonal, place) }));
+    let sum = combined_in_kernel_order(diagonal.rows, 0.0, term, |a, b| a + b);
     // SAFETY: the result is one f64.
     unsafe { *pointer::<f64>(args.out) = sum };
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn multiply_diagonal_phases(real: RealType, args: &DiagPhaseArgs) {
+    let diagonal = &args.diagonal;
+    let term = |j| {
+        let global = diagonal.column(j)?;
+        // SAFETY: unless null there is a pivot for each local column.
+        let stayed = args.pivots == 0
+            || u64::try_from(unsafe { *pointer::<i64>(args.pivots).add(at(j)) }) == Ok(global + 1);
+        // SAFETY: by the contract of `launch`.
+        let own = diagonal.in_column(j, global).map(|place| unsafe { entry(real, diagonal, place) });
+        let [re, im] = own.unwrap_or([1.0, 0.0]);
+        Some(if stayed { [re, im] } else { [-re, -im] })
+    };
+    let product = combined_in_kernel_order(diagonal.cols, [1.0, 0.0], term, phase_product);
+    // SAFETY: the result is two f64.
+    unsafe { *pointer::<[f64; 2]>(args.out) = product };
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the operation")]
+unsafe fn phase_to(real: RealType, args: &PhaseToArgs) {
+    let product = (0..args.count).fold([1.0, 0.0], |product, k| {
+        // SAFETY: there are `count` pairs.
+        phase_product(product, unsafe { *pointer::<[f64; 2]>(args.src).add(at(k)) })
+    });
+    for (part, value) in phase(product).into_iter().take(at(args.parts)).enumerate() {
+        // SAFETY: the destination has as many parts.
+        unsafe {
+            match real {
+                RealType::F32 => *pointer::<f32>(args.dst).add(part) = value as f32,
+                RealType::F64 => *pointer::<f64>(args.dst).add(part) = value,
+            }
+        }
+    }
 }
 
 /// # Safety
@@ -447,7 +550,13 @@ unsafe fn combine_status(args: &CombineStatusArgs) {
             unsafe { (*pointer::<i32>(args.max).add(word), *pointer::<i32>(args.min).add(word)) };
         let value = if max != 0 { max } else { min };
         if value != 0 {
-            status = if word == 0 { -1 } else { value };
+            status = match word {
+                0 => -1,
+                1 if args.from_end > 0 && value > 0 => {
+                    i32::try_from(args.from_end).expect("the order of a matrix") - value + 1
+                }
+                _ => value,
+            };
             break;
         }
     }
@@ -457,4 +566,61 @@ unsafe fn combine_status(args: &CombineStatusArgs) {
     }
     // SAFETY: the result is one word.
     unsafe { *pointer::<i32>(args.out) = status };
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+#[expect(clippy::cast_possible_truncation, reason = "rows fit into a word, and what is none may be anything")]
+unsafe fn spread_pivots(args: &SpreadPivotsArgs) {
+    for j in 0..args.cols {
+        if let Some(global) = args.col_map.map(j) {
+            // SAFETY: there is a pivot for each local column and a word for each global one.
+            unsafe {
+                *pointer::<i32>(args.out).add(at(global)) = *pointer::<i64>(args.pivots).add(at(j)) as i32;
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn rows_of_pivots(args: &RowsOfPivotsArgs) {
+    if args.n == 0 {
+        return;
+    }
+    // SAFETY: there are n words of both, and they do not overlap.
+    let (pivots, rows) = unsafe {
+        (
+            std::slice::from_raw_parts(pointer::<i32>(args.pivots), at(args.n)),
+            std::slice::from_raw_parts_mut(pointer::<i32>(args.rows), at(args.n)),
+        )
+    };
+    rows.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
+    for (i, &pivot) in pivots.iter().enumerate() {
+        if let Some(other) = usize::try_from(pivot).ok().and_then(|pivot| pivot.checked_sub(1))
+            && other < rows.len()
+        {
+            rows.swap(i, other);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn scatter_rows<T: Pod>(args: &ScatterRowsArgs) {
+    for s in 0..args.count {
+        // SAFETY: there are `count` words.
+        let row = u64::try_from(unsafe { *pointer::<i32>(args.rows).add(at(s)) });
+        let from = row.ok().filter(|&row| row < args.count).and_then(|row| args.map.map(row));
+        if let Some((from, to)) = from.zip(args.map.map(s)) {
+            // SAFETY: both matrices have every row that the map gives, and do not overlap.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    pointer::<T>(args.src).add(at(from * args.cols)),
+                    pointer::<T>(args.dst).add(at(to * args.cols)),
+                    at(args.cols),
+                );
+            }
+        }
+    }
 }

@@ -53,15 +53,25 @@ impl Device for EmulatorDevice {
                 Operation::CopyLines(size, args, share) => self.run(launch::copy_lines(size, args, share)),
                 Operation::PermuteSlots(size, args) => self.run(launch::permute_slots(size, args)),
                 Operation::SetIdentity(size, args) => self.run(launch::set_identity(size, args)),
+                Operation::ClearOtherTriangle(size, args) => {
+                    self.run(launch::clear_other_triangle(size, args))
+                }
                 Operation::Fill(size, args) => self.run(launch::fill(size, args)),
                 Operation::Conjugate(real, args) => self.run(launch::conjugate(real, args)),
                 Operation::FindNonFinite(real, args) => self.run(launch::find_non_finite(real, args)),
                 Operation::FindNonFiniteAnywhere(real, args) => {
                     self.run(launch::find_non_finite_anywhere(real, args))
                 }
+                Operation::AddToDiagonal(real, args) => self.run(launch::add_to_diagonal(real, args)),
+                Operation::FindZeroDiagonal(real, args) => self.run(launch::find_zero_diagonal(real, args)),
                 Operation::DiagLogSum(real, args) => self.run(launch::diag_log_sum(real, args)),
+                Operation::DiagPhase(real, args) => self.run(launch::diag_phase(real, args)),
+                Operation::PhaseTo(real, args) => self.run(launch::phase_to(real, args)),
                 Operation::ScaleTo(real, args) => self.run(launch::scale_to(real, args)),
                 Operation::CombineStatus(args) => self.run(launch::combine_status(args)),
+                Operation::SpreadPivots(args) => self.run(launch::spread_pivots(args)),
+                Operation::RowsOfPivots(args) => self.run(launch::rows_of_pivots(args)),
+                Operation::ScatterRows(size, args) => self.run(launch::scatter_rows(size, args)),
             }
         }
         Ok(())

@@ -17,8 +17,10 @@ use crate::Result;
 pub use buffer::Buffer;
 pub use cpu::CpuDevice;
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
-    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
+    AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
+    DiagLogSumArgs, DiagPhaseArgs, FillArgs, FindAnywhereArgs, FindNonFiniteArgs, FindZeroDiagonalArgs,
+    MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, RowsOfPivotsArgs, ScaleToArgs, ScatterRowsArgs,
+    SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
 pub use meshsolve_kernels::launch::{ElementSize, RealType, Share};
@@ -35,13 +37,21 @@ pub enum Operation {
     CopyLines(ElementSize, CopyLinesArgs, Share),
     PermuteSlots(ElementSize, PermuteSlotsArgs),
     SetIdentity(ElementSize, SetIdentityArgs),
+    ClearOtherTriangle(ElementSize, ClearOtherTriangleArgs),
     Fill(ElementSize, FillArgs),
     Conjugate(RealType, ConjugateArgs),
     FindNonFinite(RealType, FindNonFiniteArgs),
     FindNonFiniteAnywhere(RealType, FindAnywhereArgs),
+    AddToDiagonal(RealType, AddToDiagonalArgs),
+    FindZeroDiagonal(RealType, FindZeroDiagonalArgs),
     DiagLogSum(RealType, DiagLogSumArgs),
+    DiagPhase(RealType, DiagPhaseArgs),
+    PhaseTo(RealType, PhaseToArgs),
     ScaleTo(RealType, ScaleToArgs),
     CombineStatus(CombineStatusArgs),
+    SpreadPivots(SpreadPivotsArgs),
+    RowsOfPivots(RowsOfPivotsArgs),
+    ScatterRows(ElementSize, ScatterRowsArgs),
 }
 
 /// Runs kernels in order on one device and lends it scratch memory.

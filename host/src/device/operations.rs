@@ -3,8 +3,10 @@
 use super::{Buffer, Device, IndexMap, Operation, Share, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
-    CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
-    FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,
+    AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
+    DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
+    FindZeroDiagonalArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, RowsOfPivotsArgs, ScaleToArgs,
+    ScatterRowsArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
 };
 use std::sync::Arc;
 
@@ -108,6 +110,21 @@ impl MatrixView {
             self.cols <= 1 || self.leading_dimension >= self.rows,
             "{what}: leading dimension below its rows"
         );
+    }
+
+    /// The diagonal entries in here, of a matrix of order `n`.
+    fn diagonal(&self, row_map: IndexMap, col_map: IndexMap, n: u64) -> Diagonal {
+        self.check("matrix whose diagonal is visited");
+        Diagonal {
+            buf: self.data.address(),
+            ld: self.leading_dimension,
+            rows: self.rows,
+            cols: self.cols,
+            row_map,
+            col_map,
+            n,
+            parts: u64::from(self.dtype.parts()),
+        }
     }
 }
 
@@ -302,6 +319,28 @@ impl dyn Device + '_ {
         unsafe { self.launch(&Operation::SetIdentity(view.dtype.element_size(), args)) }
     }
 
+    /// Zeros (all bits) outside the triangle `kept`, by global index: [`Triangle::Lower`] keeps row ≥ column.
+    pub fn clear_other_triangle(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        kept: Triangle,
+    ) -> Result<()> {
+        view.check("matrix with a triangle to clear");
+        let args = ClearOtherTriangleArgs {
+            buf: view.data.address(),
+            ld: view.leading_dimension,
+            rows: view.rows,
+            cols: view.cols,
+            row_map,
+            col_map,
+            kept: kept as u64,
+        };
+        // SAFETY: the matrix was checked.
+        unsafe { self.launch(&Operation::ClearOtherTriangle(view.dtype.element_size(), args)) }
+    }
+
     /// Sets all elements of `data` to one value, given by its bits, if the word `guard` (when given)
     /// is not 0.
     pub fn fill(&self, dtype: DType, data: Buffer, value: [u64; 2], guard: Option<Buffer>) -> Result<()> {
@@ -356,7 +395,40 @@ impl dyn Device + '_ {
         unsafe { self.launch(&Operation::FindNonFiniteAnywhere(dtype.real_type(), args)) }
     }
 
-    /// Stores the sum of ln|Re aᵢᵢ| over this device's diagonal entries in the f64 `out`.
+    /// Adds `shift`, one element of the matrix's type, to every element with equal global row and column.
+    pub fn add_to_diagonal(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        shift: Buffer,
+    ) -> Result<()> {
+        check("shift", shift, view.dtype.size(), 1, 1, 1);
+        let args =
+            AddToDiagonalArgs { diagonal: view.diagonal(row_map, col_map, u64::MAX), shift: shift.address() };
+        // SAFETY: the matrix and the shift were checked.
+        unsafe { self.launch(&Operation::AddToDiagonal(view.dtype.real_type(), args)) }
+    }
+
+    /// Stores n − g in the i32 `word` for the smallest global g < n whose diagonal entry is this device's and
+    /// is zero or not finite; 0 if there is none. The largest word of all devices tells the first such g.
+    pub fn find_zero_diagonal(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        n: u64,
+        word: Buffer,
+    ) -> Result<()> {
+        check("word", word, 4, 1, 1, 1);
+        assert!(i32::try_from(n).is_ok(), "a word holds a row of a matrix of {n} rows");
+        let args =
+            FindZeroDiagonalArgs { diagonal: view.diagonal(row_map, col_map, n), word: word.address() };
+        // SAFETY: the matrix and the word were checked.
+        unsafe { self.launch(&Operation::FindZeroDiagonal(view.dtype.real_type(), args)) }
+    }
+
+    /// Stores the sum of ln|aᵢᵢ| over this device's diagonal entries in the f64 `out`.
     pub fn diag_log_sum(
         &self,
         view: &MatrixView,
@@ -365,21 +437,49 @@ impl dyn Device + '_ {
         n: u64,
         out: Buffer,
     ) -> Result<()> {
-        view.check("matrix whose diagonal is summed");
         check("sum", out, 8, 1, 1, 1);
-        let args = DiagLogSumArgs {
-            buf: view.data.address(),
-            out: out.address(),
-            ld: view.leading_dimension,
-            rows: view.rows,
-            cols: view.cols,
-            row_map,
-            col_map,
-            n,
-            parts: u64::from(view.dtype.parts()),
-        };
+        let args = DiagLogSumArgs { diagonal: view.diagonal(row_map, col_map, n), out: out.address() };
         // SAFETY: the matrix and the result were checked.
         unsafe { self.launch(&Operation::DiagLogSum(view.dtype.real_type(), args)) }
+    }
+
+    /// Stores the product of aᵢᵢ / |aᵢᵢ| over this device's diagonal entries, up to a positive factor, in the two
+    /// f64 `out`: (1, 0) without entries, zero or NaN if an entry is that.
+    ///
+    /// `pivots` holds an i64 for each local column: the row, counted from 1, that it was interchanged with.
+    /// The product is negated if an odd number of local columns below `n` were interchanged with another row.
+    pub fn diag_phase(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        col_map: IndexMap,
+        n: u64,
+        pivots: Option<Buffer>,
+        out: Buffer,
+    ) -> Result<()> {
+        check("phase", out, 16, 1, 1, 1);
+        let pivots = pivots.map_or(0, |pivots| {
+            check("pivots", pivots, 8, view.cols, 1, view.cols);
+            pivots.address()
+        });
+        let diagonal = view.diagonal(row_map, col_map, n);
+        let args = DiagPhaseArgs { diagonal, pivots, out: out.address() };
+        // SAFETY: the matrix, the pivots and the result were checked.
+        unsafe { self.launch(&Operation::DiagPhase(view.dtype.real_type(), args)) }
+    }
+
+    /// Stores the product of the complex numbers `src`, pairs of f64, divided by its absolute value in the
+    /// element `dst` of `dtype`; its real part alone if that is real. Zero stays zero and NaN stays NaN.
+    pub fn phase_to(&self, src: Buffer, dtype: DType, dst: Buffer) -> Result<()> {
+        check("destination of a phase", dst, dtype.size(), 1, 1, 1);
+        let args = PhaseToArgs {
+            src: src.address(),
+            dst: dst.address(),
+            count: src.bytes() / 16,
+            parts: dtype.parts().into(),
+        };
+        // SAFETY: `count` pairs fit into the source, the destination was checked.
+        unsafe { self.launch(&Operation::PhaseTo(dtype.real_type(), args)) }
     }
 
     /// Stores `scale` times the f64 `src` in `dst`, rounded to the real type of `dtype`.
@@ -393,8 +493,16 @@ impl dyn Device + '_ {
 
     /// Stores one status made from the words' largest and smallest values over all ranks in `out`:
     /// the first word that is not zero decides, −1 if it is word 0. A positive one, a row of the
-    /// solver's matrix counted from 1, becomes the row of the caller's that `map` tells.
-    pub fn combine_status(&self, max: Buffer, min: Buffer, out: Buffer, map: IndexMap) -> Result<()> {
+    /// solver's matrix counted from 1, becomes the row of the caller's that `map` tells. With
+    /// `from_end` = n a positive word 1 is n − g, as [`Self::find_zero_diagonal`] stores it for row g.
+    pub fn combine_status(
+        &self,
+        max: Buffer,
+        min: Buffer,
+        out: Buffer,
+        map: IndexMap,
+        from_end: Option<u64>,
+    ) -> Result<()> {
         assert_eq!(max.bytes(), min.bytes(), "as many largest as smallest values");
         check("status", out, 4, 1, 1, 1);
         let args = CombineStatusArgs {
@@ -403,9 +511,59 @@ impl dyn Device + '_ {
             out: out.address(),
             count: max.bytes() / 4,
             map,
+            from_end: from_end.unwrap_or(0),
         };
         // SAFETY: all words were checked.
         unsafe { self.launch(&Operation::CombineStatus(args)) }
+    }
+
+    /// Stores the i64 `pivots[j]` in the i32 word `out[col_map(j)]` for every valid local column j; nothing
+    /// else is written.
+    pub fn spread_pivots(&self, pivots: Buffer, col_map: IndexMap, out: Buffer) -> Result<()> {
+        check("pivots of all columns", out, 4, col_map.limit, 1, col_map.limit);
+        let args = SpreadPivotsArgs {
+            pivots: pivots.address(),
+            out: out.address(),
+            cols: pivots.bytes() / 8,
+            col_map,
+        };
+        // SAFETY: there is a word for every valid result of the map, and `cols` pivots.
+        unsafe { self.launch(&Operation::SpreadPivots(args)) }
+    }
+
+    /// Stores the permutation that interchanges make of 0, 1, …, n − 1 in `rows`: for i ascending entries i and
+    /// `pivots[i]` − 1 change places. Both are n words of i32; a pivot outside 1..=n changes nothing.
+    pub fn rows_of_pivots(&self, pivots: Buffer, rows: Buffer) -> Result<()> {
+        assert_eq!(pivots.bytes(), rows.bytes(), "as many pivots as rows");
+        let args = RowsOfPivotsArgs { pivots: pivots.address(), rows: rows.address(), n: rows.bytes() / 4 };
+        // SAFETY: there are n words of both.
+        unsafe { self.launch(&Operation::RowsOfPivots(args)) }
+    }
+
+    /// Copies row `map(rows[s])` of `src` to row `map(s)` of `dst` for every s below the number of i32 words
+    /// in `rows`, where both are valid. The two are row-major with `cols` columns on end and must not overlap;
+    /// the words are different.
+    pub fn scatter_rows(
+        &self,
+        dtype: DType,
+        src: Buffer,
+        dst: Buffer,
+        cols: u64,
+        rows: Buffer,
+        map: IndexMap,
+    ) -> Result<()> {
+        check("source of rows", src, dtype.size(), cols, map.limit, cols);
+        check("destination of rows", dst, dtype.size(), cols, map.limit, cols);
+        let args = ScatterRowsArgs {
+            src: src.address(),
+            dst: dst.address(),
+            cols,
+            rows: rows.address(),
+            count: rows.bytes() / 4,
+            map,
+        };
+        // SAFETY: both matrices have every row that the map gives.
+        unsafe { self.launch(&Operation::ScatterRows(dtype.element_size(), args)) }
     }
 }
 

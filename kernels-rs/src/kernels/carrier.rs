@@ -65,7 +65,7 @@ impl Carrier for u128 {
 }
 
 /// The real types of the kernels that compute.
-pub(crate) trait Real: Copy {
+pub(crate) trait Real: Copy + core::ops::Add<Output = Self> {
     /// How many there are in 16 bytes.
     const LANES: u64;
 

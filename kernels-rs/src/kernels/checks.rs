@@ -81,6 +81,8 @@ pub(crate) unsafe fn combine_status(args: &CombineStatusArgs) {
         if max != 0 || min != 0 {
             status = if word == 0 {
                 -1
+            } else if word == 1 && args.from_end > 0 && max > 0 {
+                args.from_end as i32 - max + 1
             } else if max != 0 {
                 max
             } else {

@@ -16,9 +16,13 @@ mod checks;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod convert;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod diagonal;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod in_place;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod padding;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod pivots;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod reduce;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
@@ -86,6 +90,9 @@ kernels! {
     set_identity_b4(SetIdentityArgs) = padding::set_identity::<u32>;
     set_identity_b8(SetIdentityArgs) = padding::set_identity::<u64>;
     set_identity_b16(SetIdentityArgs) = padding::set_identity::<u128>;
+    clear_other_triangle_b4(ClearOtherTriangleArgs) = padding::clear_other_triangle::<u32>;
+    clear_other_triangle_b8(ClearOtherTriangleArgs) = padding::clear_other_triangle::<u64>;
+    clear_other_triangle_b16(ClearOtherTriangleArgs) = padding::clear_other_triangle::<u128>;
     fill_b4(FillArgs) = padding::fill::<u32>;
     fill_b8(FillArgs) = padding::fill::<u64>;
     fill_b16(FillArgs) = padding::fill::<u128>;
@@ -95,9 +102,22 @@ kernels! {
     find_non_finite_f64(FindNonFiniteArgs) = checks::find_non_finite::<f64>;
     find_non_finite_anywhere_f32(FindAnywhereArgs) = checks::find_non_finite_anywhere::<f32>;
     find_non_finite_anywhere_f64(FindAnywhereArgs) = checks::find_non_finite_anywhere::<f64>;
-    diag_log_sum_f32(DiagLogSumArgs) = reduce::diag_log_sum::<f32>;
-    diag_log_sum_f64(DiagLogSumArgs) = reduce::diag_log_sum::<f64>;
-    scale_to_f32(ScaleToArgs) = reduce::scale_to::<f32>;
-    scale_to_f64(ScaleToArgs) = reduce::scale_to::<f64>;
+    add_to_diagonal_f32(AddToDiagonalArgs) = diagonal::add_to::<f32>;
+    add_to_diagonal_f64(AddToDiagonalArgs) = diagonal::add_to::<f64>;
+    find_zero_diagonal_f32(FindZeroDiagonalArgs) = diagonal::find_zero::<f32>;
+    find_zero_diagonal_f64(FindZeroDiagonalArgs) = diagonal::find_zero::<f64>;
+    diag_log_sum_f32(DiagLogSumArgs) = diagonal::log_sum::<f32>;
+    diag_log_sum_f64(DiagLogSumArgs) = diagonal::log_sum::<f64>;
+    diag_phase_f32(DiagPhaseArgs) = diagonal::phase::<f32>;
+    diag_phase_f64(DiagPhaseArgs) = diagonal::phase::<f64>;
+    phase_to_f32(PhaseToArgs) = diagonal::phase_to::<f32>;
+    phase_to_f64(PhaseToArgs) = diagonal::phase_to::<f64>;
+    scale_to_f32(ScaleToArgs) = diagonal::scale_to::<f32>;
+    scale_to_f64(ScaleToArgs) = diagonal::scale_to::<f64>;
     combine_status(CombineStatusArgs) = checks::combine_status;
+    spread_pivots(SpreadPivotsArgs) = pivots::spread;
+    rows_of_pivots(RowsOfPivotsArgs) = pivots::rows_of;
+    scatter_rows_b4(ScatterRowsArgs) = pivots::scatter_rows::<u32>;
+    scatter_rows_b8(ScatterRowsArgs) = pivots::scatter_rows::<u64>;
+    scatter_rows_b16(ScatterRowsArgs) = pivots::scatter_rows::<u128>;
 }

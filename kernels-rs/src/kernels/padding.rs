@@ -1,8 +1,11 @@
-//! Writing into a matrix or buffer where it stands: the identity into padding, one value, conjugates.
+//! Writing into a matrix or buffer where it stands: the identity into padding, zeros into a triangle, one value,
+//! conjugates.
 
 use super::carrier::{Carrier, Real};
-use super::work::{INVALID, acts, for_each_item, for_each_pair, map_below};
-use crate::args::{ConjugateArgs, FillArgs, IndexMap, SetIdentityArgs, ceil_div};
+use super::work::{INVALID, acts, for_each_item, for_each_mapped, for_each_pair, map_below};
+use crate::args::{
+    ClearOtherTriangleArgs, ConjugateArgs, FillArgs, IndexMap, SetIdentityArgs, Triangle, ceil_div,
+};
 use crate::launch::THREADS;
 use cuda_std::thread::thread_idx_x;
 
@@ -36,6 +39,19 @@ pub(crate) unsafe fn set_identity<T: Carrier>(args: &SetIdentityArgs) {
             }
         },
     );
+}
+
+/// See [`ClearOtherTriangleArgs`].
+#[inline(always)]
+pub(crate) unsafe fn clear_other_triangle<T: Carrier>(args: &ClearOtherTriangleArgs) {
+    let buf = args.buf as *mut T;
+    let (lower_only, upper_only) = (args.kept == Triangle::Lower as u64, args.kept == Triangle::Upper as u64);
+    for_each_mapped((args.rows, &args.row_map), (args.cols, &args.col_map), |i, j, row, col| {
+        if (lower_only && row < col) || (upper_only && row > col) {
+            // SAFETY: a local element is inside the matrix.
+            unsafe { *buf.add((i + j * args.ld) as usize) = T::default() };
+        }
+    });
 }
 
 /// See [`FillArgs`].

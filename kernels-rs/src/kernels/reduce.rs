@@ -1,51 +1,83 @@
-//! The logarithm of a determinant.
+//! One value from all threads of a block.
 
-use super::carrier::Real;
-use crate::args::{DiagLogSumArgs, ScaleToArgs};
 use crate::launch::THREADS;
-use crate::log_sum::ln_abs;
-use cuda_std::shared::SharedMem;
+use cuda_std::shared::{SharedMem, SharedValue};
 use cuda_std::thread::{sync_threads, thread_idx_x};
 
-/// See [`DiagLogSumArgs`]; the order is that of [`crate::log_sum::sum_in_kernel_order`].
+/// A value as shared memory keeps it.
+pub(crate) trait Shared: Copy {
+    type Bits: SharedValue;
+    fn to_bits(self) -> Self::Bits;
+    fn from_bits(bits: Self::Bits) -> Self;
+}
+
+impl Shared for u64 {
+    type Bits = u64;
+    #[inline(always)]
+    fn to_bits(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        bits
+    }
+}
+
+impl Shared for f64 {
+    type Bits = u64;
+    #[inline(always)]
+    fn to_bits(self) -> u64 {
+        f64::to_bits(self)
+    }
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        f64::from_bits(bits)
+    }
+}
+
+impl Shared for [f64; 2] {
+    type Bits = u128;
+    #[inline(always)]
+    fn to_bits(self) -> u128 {
+        f64::to_bits(self[0]) as u128 | (f64::to_bits(self[1]) as u128) << 64
+    }
+    #[inline(always)]
+    fn from_bits(bits: u128) -> Self {
+        [f64::from_bits(bits as u64), f64::from_bits((bits >> 64) as u64)]
+    }
+}
+
+/// What [`crate::arithmetic::combined_in_kernel_order`] gives for the same arguments, in thread 0 of the only
+/// block; nothing in the others. Needs [`THREADS`] values of shared memory.
 #[inline(always)]
-pub(crate) unsafe fn diag_log_sum<R: Real>(args: &DiagLogSumArgs) {
-    let buf = args.buf as *const R;
-    let partial = SharedMem::<u64>::dynamic(0);
+pub(crate) fn combined<T: Shared>(
+    count: u64,
+    start: T,
+    term: impl Fn(u64) -> Option<T>,
+    combine: impl Fn(T, T) -> T,
+) -> Option<T> {
+    let partial = SharedMem::<T::Bits>::dynamic(0);
     let t = thread_idx_x();
-    let mut sum = 0.0;
+    let mut result = start;
     let mut i = u64::from(t);
-    while i < args.rows {
-        let global = args.row_map.map(i).filter(|&global| global < args.n);
-        let column = global.and_then(|global| args.col_map.unmap(global)).filter(|&j| j < args.cols);
-        if let Some(j) = column {
-            // SAFETY: a local element is inside the matrix; its real part comes first.
-            let value = unsafe { *buf.add(((i + j * args.ld) * args.parts) as usize) };
-            sum += ln_abs(value.to_f64());
+    while i < count {
+        if let Some(value) = term(i) {
+            result = combine(result, value);
         }
         i += u64::from(THREADS);
     }
     // SAFETY: a thread writes its own element, and reads another's only after a barrier.
     unsafe {
-        partial.write(t, sum.to_bits());
+        partial.write(t, result.to_bits());
         let mut half = THREADS / 2;
         while half > 0 {
             sync_threads();
             if t < half {
-                sum += f64::from_bits(partial.read(t + half));
-                partial.write(t, sum.to_bits());
+                result = combine(result, T::from_bits(partial.read(t + half)));
+                partial.write(t, result.to_bits());
             }
             half /= 2;
         }
-        if t == 0 {
-            *(args.out as *mut f64) = sum;
-        }
     }
-}
-
-/// See [`ScaleToArgs`].
-#[inline(always)]
-pub(crate) unsafe fn scale_to<R: Real>(args: &ScaleToArgs) {
-    // SAFETY: both addresses are valid by the arguments' contract.
-    unsafe { *(args.dst as *mut R) = R::from_f64(args.scale * *(args.src as *const f64)) };
+    (t == 0).then_some(result)
 }
