@@ -374,12 +374,89 @@ proptest! {
     }
 
     #[test]
+    fn diagonals(
+        (rows, cols, row_map, col_map) in any_mapped(), same in any::<bool>(), n in 0_u64..90, zero in 0_u64..90,
+        bits in prop::collection::vec(any::<bool>(), 80), dtype in any_dtype(), order in any_order(),
+    ) {
+        // Often with all of the diagonal, which two different maps seldom share.
+        let (col_map, cols) = if same { (row_map, rows) } else { (col_map, cols) };
+        let mut matrix = Memory::new(rows * cols * dtype.size());
+        if let Some((i, j)) = row_map.unmap(zero).zip(col_map.unmap(zero)).filter(|&(i, j)| i < rows && j < cols) {
+            let place = ((i + j * rows) * dtype.size()) as usize;
+            bytemuck::cast_slice_mut::<_, u8>(&mut matrix.0)[place..][..dtype.size() as usize].fill(0);
+        }
+        let own = |j: u64| col_map.map(j).map_or(-1, |global| global as i64 + 1);
+        let pivots: Vec<i64> = (0..cols).map(|j| own(j) + i64::from(bits[j as usize])).collect();
+        // One result each in 16 bytes: without pivots, with them, then a word.
+        let memories = [matrix.clone(), Memory::of(&pivots), Memory::of(&[-1_i32; 12])];
+        agree(memories, order, |device, [matrix, pivots, results]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            let [without, with, word] = [0, 16, 32].map(|at| results.slice(at, 16));
+            device.diag_phase(&matrix, row_map, col_map, n, None, without).unwrap();
+            device.diag_phase(&matrix, row_map, col_map, n, Some(pivots), with).unwrap();
+            device.find_zero_diagonal(&matrix, row_map, col_map, n, word).unwrap();
+        });
+        let shift = Memory::of(&[0x3F99_999A_3F99_999A_u64, 0xBFD1_2345_BFD1_2345]);
+        agree([matrix, shift, Memory::new(64)], order, |device, [matrix, shift, changed]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            device.add_to_diagonal(&matrix, row_map, col_map, shift).unwrap();
+            device.fill(DType::I32, changed, [0, 0], None).unwrap();
+        });
+    }
+
+    #[test]
+    fn phases_of_all_devices(
+        pairs in prop::collection::vec(prop::array::uniform2(-2.0..2.0_f64), 1..9), real in any::<bool>(),
+        dtype in any_dtype(), order in any_order(),
+    ) {
+        let pairs: Vec<[f64; 2]> =
+            pairs.into_iter().map(|[re, im]| [re, if real { 0.0 } else { im }]).collect();
+        let bytes = size_of_val(&*pairs) as u64;
+        agree([Memory::of(&pairs), Memory::of(&[-1_i32; 4])], order, |device, [pairs, phase]| {
+            device.phase_to(pairs.slice(0, bytes), dtype, phase).unwrap();
+        });
+    }
+
+    #[test]
+    fn cleared_triangles(
+        (rows, cols, row_map, col_map) in any_mapped(), dtype in any_dtype(), order in any_order(),
+        kept in prop::sample::select(vec![Triangle::Both, Triangle::Lower, Triangle::Upper]),
+    ) {
+        let matrix = Memory::new(rows * cols * dtype.size());
+        agree([matrix, Memory::new(64)], order, |device, [matrix, changed]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            device.clear_other_triangle(&matrix, row_map, col_map, kept).unwrap();
+            device.fill(DType::I32, changed, [0, 0], None).unwrap();
+        });
+    }
+
+    #[test]
+    fn pivots_and_the_rows_they_move(
+        (count, map) in (1_u64..80).prop_flat_map(|count| (Just(count), any_map(count))), cols in 1_u64..40,
+        pivots in prop::collection::vec(-3_i64..90, 80), offset in 0_u64..3, dtype in any_dtype(),
+        order in any_order(),
+    ) {
+        let spread = Memory::of(&vec![0_i32; map.limit.max(count) as usize]);
+        let (pivots, rows) = (Memory::of(&pivots), Memory::of(&[-1_i32; 80]));
+        let src = Memory::new((offset + map.limit * cols) * dtype.size());
+        let mut dst = src.clone();
+        dst.0.iter_mut().for_each(|unit| *unit = !*unit);
+        agree([pivots, spread, rows, src, dst], order, |device, [pivots, spread, rows, src, dst]| {
+            device.spread_pivots(pivots.slice(0, 8 * count), map, spread).unwrap();
+            let rows = rows.slice(0, 4 * count);
+            device.rows_of_pivots(spread.slice(0, 4 * count), rows).unwrap();
+            let (src, dst) = (from_element(offset, dtype, src), from_element(offset, dtype, dst));
+            device.scatter_rows(dtype, src, dst, cols, rows, map).unwrap();
+        });
+    }
+
+    #[test]
     fn status_words(
         max in prop::collection::vec(-2_i32..9, 4), min in prop::collection::vec(-2_i32..3, 4),
-        map in any_map(9), order in any_order(),
+        map in any_map(9), from_end in prop::option::of(8_u64..12), order in any_order(),
     ) {
         agree([Memory::of(&max), Memory::of(&min), Memory::of(&[99_i32; 4])], order, |device, [max, min, out]| {
-            device.combine_status(max, min, out, map).unwrap();
+            device.combine_status(max, min, out, map, from_end).unwrap();
         });
     }
 

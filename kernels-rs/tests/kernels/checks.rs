@@ -135,6 +135,7 @@ fn the_first_word_that_is_not_zero_decides_the_status() {
             out: out.address(),
             count: max.len() as u64,
             map: IndexMap::identity(u64::MAX),
+            from_end: 0,
         };
         run(combine_status(args), Order::Forward);
         assert_eq!(out.values(), [expected], "max {max:?}, min {min:?}");
@@ -150,9 +151,51 @@ fn a_positive_status_becomes_the_callers_row() {
     {
         let (mut max, mut min) = (Buffer::new(&[0, solvers.max(0)]), Buffer::new(&[0, solvers.min(0)]));
         let mut out = Buffer::new(&[123_i32]);
-        let args =
-            CombineStatusArgs { max: max.address(), min: min.address(), out: out.address(), count: 2, map };
+        let args = CombineStatusArgs {
+            max: max.address(),
+            min: min.address(),
+            out: out.address(),
+            count: 2,
+            map,
+            from_end: 0,
+        };
         run(combine_status(args), Order::Forward);
         assert_eq!(out.values(), [callers], "row {solvers}");
+    }
+}
+
+#[test]
+fn word_one_may_count_from_the_end() {
+    // A reading of 4 shards of 5 elements, one tile of 5 each, dealt as 0 2 1 3.
+    let map = IndexMap { fine: 4, coarse: 2, shard: 5, ..IndexMap::block_cyclic(5, 1, 0, 20) };
+    let identity = IndexMap::identity(u64::MAX);
+    for (max, min, map, expected) in [
+        // n − g of the row g = 0, 3 and 19, counted from 1.
+        ([0, 20, 0], [0, 0, 0], identity, 1),
+        ([0, 17, 5], [0, 0, 2], identity, 4),
+        ([0, 1, 0], [0, 0, 0], identity, 20),
+        // The solver's rows 0, 7 and 12 are the caller's 0, 12 and 7.
+        ([0, 20, 0], [0, 0, 0], map, 1),
+        ([0, 13, 0], [0, 0, 0], map, 13),
+        ([0, 8, 0], [0, 0, 0], map, 8),
+        // All others are as they are without.
+        ([1, 20, 0], [0, 0, 0], identity, -1),
+        ([0, 0, 0], [0, -3, 0], identity, -3),
+        ([0, -2, 0], [0, -3, 0], identity, -2),
+        ([0, 0, 5], [0, 0, 0], identity, 5),
+        ([0, 0, 0], [0, 0, 0], identity, 0),
+    ] {
+        let (mut max_words, mut min_words) = (Buffer::new(&max), Buffer::new(&min));
+        let mut out = Buffer::new(&[123_i32]);
+        let args = CombineStatusArgs {
+            max: max_words.address(),
+            min: min_words.address(),
+            out: out.address(),
+            count: 3,
+            map,
+            from_end: 20,
+        };
+        run(combine_status(args), Order::Forward);
+        assert_eq!(out.values(), [expected], "max {max:?}, min {min:?}, {map:?}");
     }
 }

@@ -5,8 +5,9 @@
 
 mod checks;
 mod convert;
+mod diagonal;
 mod in_place;
-mod log_sum;
 mod padding;
+mod pivots;
 mod slabs;
 mod support;

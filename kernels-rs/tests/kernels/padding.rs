@@ -1,7 +1,9 @@
 use crate::support::*;
-use meshsolve_kernels::args::{ConjugateArgs, FillArgs, IndexMap, SetIdentityArgs};
+use meshsolve_kernels::args::{
+    ClearOtherTriangleArgs, ConjugateArgs, FillArgs, IndexMap, SetIdentityArgs, Triangle,
+};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{ElementSize, RealType, conjugate, fill, set_identity};
+use meshsolve_kernels::launch::{ElementSize, RealType, clear_other_triangle, conjugate, fill, set_identity};
 
 /// A guard word: none, one that forbids, or one that allows.
 const GUARDS: [Option<i32>; 4] = [None, Some(0), Some(1), Some(-7)];
@@ -70,6 +72,55 @@ fn the_identity_goes_into_the_padding_only() {
         check_identity::<u64>(31, 40, order, guard);
         check_identity::<u128>(65, 33, order, guard);
         check_identity::<u64>(300, 3, order, guard);
+    }
+}
+
+fn check_triangle<T: Element>(rows: usize, cols: usize, order: Order) {
+    let ld = rows + 2;
+    for (row_map, col_map) in
+        maps(rows).into_iter().flat_map(|map| maps(cols).into_iter().map(move |col| (map, col)))
+    {
+        for (kept, stays) in [
+            (Triangle::Both, (|_, _| true) as fn(usize, usize) -> bool),
+            (Triangle::Lower, |row, col| row >= col),
+            (Triangle::Upper, |row, col| row <= col),
+        ] {
+            let before: Vec<T> = encoded(1, ld * cols);
+            let mut expected = before.clone();
+            for (i, row) in dealt(&row_map, rows).into_iter().enumerate() {
+                for (j, col) in dealt(&col_map, cols).into_iter().enumerate() {
+                    if row.zip(col).is_some_and(|(row, col)| !stays(row, col)) {
+                        expected[i + j * ld] = T::zeroed();
+                    }
+                }
+            }
+            let mut buf = Buffer::new(&before);
+            let args = ClearOtherTriangleArgs {
+                buf: buf.address(),
+                ld: ld as u64,
+                rows: rows as u64,
+                cols: cols as u64,
+                row_map,
+                col_map,
+                kept: kept as u64,
+            };
+            run_on_blocks(clear_other_triangle(T::SIZE, args), 2, order);
+            assert!(
+                buf.values() == expected,
+                "{:?}, {kept:?}, {order:?}, {rows} × {cols}, {row_map:?}, {col_map:?}",
+                T::SIZE
+            );
+        }
+    }
+}
+
+#[test]
+fn one_triangle_stays_and_the_other_is_cleared() {
+    for order in ORDERS {
+        check_triangle::<u32>(33, 65, order);
+        check_triangle::<u64>(31, 40, order);
+        check_triangle::<u128>(65, 33, order);
+        check_triangle::<u64>(300, 3, order);
     }
 }
 
