@@ -554,33 +554,33 @@ pub struct SpreadPivotsArgs {
     pub col_map: IndexMap,
 }
 
-/// Arguments of `rows_of_pivots`: the permutation that interchanges make of 0, 1, …, n − 1.
+/// Arguments of `places_of_pivots`: where each of n rows ends up after all interchanges.
 ///
-/// For i = 0, 1, …, n − 1 in turn entries i and `pivots[i]` − 1 change places. A pivot outside 1..=n, as a
+/// For i = 0, 1, …, n − 1 in turn rows i and `pivots[i]` − 1 change places. A pivot outside 1..=n, as a
 /// failed factorisation may leave, changes nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct RowsOfPivotsArgs {
+pub struct PlacesOfPivotsArgs {
     /// Rows counted from 1, as `i32`.
     pub pivots: Address,
-    /// The `i32` permutation.
-    pub rows: Address,
+    /// The place of each row, as `i32`.
+    pub places: Address,
     /// Words in each of the two.
     pub n: u64,
 }
 
-/// Arguments of `scatter_rows`: row `map(rows[s])` of one row-major matrix becomes row `map(s)` of another for
+/// Arguments of `gather_rows`: row `map(rows[s])` of one row-major matrix becomes row `map(s)` of another for
 /// every s < `count` where both are valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct ScatterRowsArgs {
+pub struct GatherRowsArgs {
     /// The matrix to read.
     pub src: Address,
     /// The matrix to write; must not overlap the other.
     pub dst: Address,
     /// Contiguous elements in a row of both.
     pub cols: u64,
-    /// Different indices below `count`, as `i32`; others are invalid.
+    /// Indices below `count`, as `i32`; others are invalid.
     pub rows: Address,
     /// Words in `rows`.
     pub count: u64,

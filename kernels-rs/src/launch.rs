@@ -412,17 +412,17 @@ pub fn spread_pivots(args: SpreadPivotsArgs) -> Call<SpreadPivotsArgs> {
 }
 
 /// Makes a permutation of interchanges.
-pub fn rows_of_pivots(args: RowsOfPivotsArgs) -> Call<RowsOfPivotsArgs> {
-    Call { kernel: "rows_of_pivots", geometry: Geometry::blocks(ceil_div(args.n, THREADS.into()), 0), args }
+pub fn places_of_pivots(args: PlacesOfPivotsArgs) -> Call<PlacesOfPivotsArgs> {
+    Call { kernel: "places_of_pivots", geometry: Geometry::blocks(ceil_div(args.n, THREADS.into()), 0), args }
 }
 
 /// Permutes rows from one matrix to another, in accesses of 16 bytes where everything is aligned to that.
-pub fn scatter_rows(size: ElementSize, args: ScatterRowsArgs) -> Call<ScatterRowsArgs> {
+pub fn gather_rows(size: ElementSize, args: GatherRowsArgs) -> Call<GatherRowsArgs> {
     let wide = size.elements_in_a_wide_one(&[args.src, args.dst], &[args.cols]);
     let size = if wide > 1 { ElementSize::B16 } else { size };
-    let args = ScatterRowsArgs { cols: args.cols / wide, ..args };
+    let args = GatherRowsArgs { cols: args.cols / wide, ..args };
     Call {
-        kernel: size.pick(["scatter_rows_b4", "scatter_rows_b8", "scatter_rows_b16"]),
+        kernel: size.pick(["gather_rows_b4", "gather_rows_b8", "gather_rows_b16"]),
         geometry: Geometry::lines(args.cols, args.count, 1),
         args,
     }

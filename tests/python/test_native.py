@@ -31,7 +31,7 @@ def test_library_and_package_are_of_one_version():
 @pytest.mark.smoke
 def test_plan():
     answer = plan()
-    assert (answer.routine, answer.tile, answer.ranks) == ("potrs", 256, 4)
+    assert (answer.routine, answer.tile, answer.ranks) == ("system", 256, 4)
     assert [(operand.name, operand.shape) for operand in answer.inputs] == [
         ("a", (500, 500)),
         ("b", (500, 3)),

@@ -6,8 +6,8 @@ use bytemuck::Pod;
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
     DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
-    FindZeroDiagonalArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, RowsOfPivotsArgs, ScaleToArgs,
-    ScatterRowsArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs, Triangle,
+    FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
+    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs, Triangle,
 };
 use meshsolve_kernels::arithmetic::{combined_in_kernel_order, ln_modulus, phase, phase_product};
 use std::alloc::Layout;
@@ -88,8 +88,8 @@ impl Device for CpuDevice {
                 Operation::ScaleTo(real, args) => scale_to(*real, args),
                 Operation::CombineStatus(args) => combine_status(args),
                 Operation::SpreadPivots(args) => spread_pivots(args),
-                Operation::RowsOfPivots(args) => rows_of_pivots(args),
-                Operation::ScatterRows(c, args) => by_size!(c, scatter_rows, args),
+                Operation::PlacesOfPivots(args) => places_of_pivots(args),
+                Operation::GatherRows(c, args) => by_size!(c, gather_rows, args),
             }
         }
         Ok(())
@@ -584,30 +584,31 @@ unsafe fn spread_pivots(args: &SpreadPivotsArgs) {
 
 /// # Safety
 /// As for [`Device::launch`].
-unsafe fn rows_of_pivots(args: &RowsOfPivotsArgs) {
+unsafe fn places_of_pivots(args: &PlacesOfPivotsArgs) {
     if args.n == 0 {
         return;
     }
     // SAFETY: there are n words of both, and they do not overlap.
-    let (pivots, rows) = unsafe {
+    let (pivots, places) = unsafe {
         (
             std::slice::from_raw_parts(pointer::<i32>(args.pivots), at(args.n)),
-            std::slice::from_raw_parts_mut(pointer::<i32>(args.rows), at(args.n)),
+            std::slice::from_raw_parts_mut(pointer::<i32>(args.places), at(args.n)),
         )
     };
-    rows.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
-    for (i, &pivot) in pivots.iter().enumerate() {
+    places.iter_mut().zip(0..).for_each(|(place, i)| *place = i);
+    // Backwards, for that makes the inverse of the order in which the rows then stand.
+    for (i, &pivot) in pivots.iter().enumerate().rev() {
         if let Some(other) = usize::try_from(pivot).ok().and_then(|pivot| pivot.checked_sub(1))
-            && other < rows.len()
+            && other < places.len()
         {
-            rows.swap(i, other);
+            places.swap(i, other);
         }
     }
 }
 
 /// # Safety
 /// As for [`Device::launch`].
-unsafe fn scatter_rows<T: Pod>(args: &ScatterRowsArgs) {
+unsafe fn gather_rows<T: Pod>(args: &GatherRowsArgs) {
     for s in 0..args.count {
         // SAFETY: there are `count` words.
         let row = u64::try_from(unsafe { *pointer::<i32>(args.rows).add(at(s)) });

@@ -70,8 +70,8 @@ impl Device for EmulatorDevice {
                 Operation::ScaleTo(real, args) => self.run(launch::scale_to(real, args)),
                 Operation::CombineStatus(args) => self.run(launch::combine_status(args)),
                 Operation::SpreadPivots(args) => self.run(launch::spread_pivots(args)),
-                Operation::RowsOfPivots(args) => self.run(launch::rows_of_pivots(args)),
-                Operation::ScatterRows(size, args) => self.run(launch::scatter_rows(size, args)),
+                Operation::PlacesOfPivots(args) => self.run(launch::places_of_pivots(args)),
+                Operation::GatherRows(size, args) => self.run(launch::gather_rows(size, args)),
             }
         }
         Ok(())

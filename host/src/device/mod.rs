@@ -19,7 +19,7 @@ pub use cpu::CpuDevice;
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
     DiagLogSumArgs, DiagPhaseArgs, FillArgs, FindAnywhereArgs, FindNonFiniteArgs, FindZeroDiagonalArgs,
-    MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, RowsOfPivotsArgs, ScaleToArgs, ScatterRowsArgs,
+    GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs,
     SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
@@ -50,8 +50,8 @@ pub enum Operation {
     ScaleTo(RealType, ScaleToArgs),
     CombineStatus(CombineStatusArgs),
     SpreadPivots(SpreadPivotsArgs),
-    RowsOfPivots(RowsOfPivotsArgs),
-    ScatterRows(ElementSize, ScatterRowsArgs),
+    PlacesOfPivots(PlacesOfPivotsArgs),
+    GatherRows(ElementSize, GatherRowsArgs),
 }
 
 /// Runs kernels in order on one device and lends it scratch memory.

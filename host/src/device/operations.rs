@@ -5,8 +5,8 @@ use crate::{DType, Result};
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
     DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
-    FindZeroDiagonalArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, RowsOfPivotsArgs, ScaleToArgs,
-    ScatterRowsArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
+    FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
+    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
 };
 use std::sync::Arc;
 
@@ -531,19 +531,19 @@ impl dyn Device + '_ {
         unsafe { self.launch(&Operation::SpreadPivots(args)) }
     }
 
-    /// Stores the permutation that interchanges make of 0, 1, …, n − 1 in `rows`: for i ascending entries i and
-    /// `pivots[i]` − 1 change places. Both are n words of i32; a pivot outside 1..=n changes nothing.
-    pub fn rows_of_pivots(&self, pivots: Buffer, rows: Buffer) -> Result<()> {
-        assert_eq!(pivots.bytes(), rows.bytes(), "as many pivots as rows");
-        let args = RowsOfPivotsArgs { pivots: pivots.address(), rows: rows.address(), n: rows.bytes() / 4 };
+    /// Stores in `places` where each of n rows ends up if for i ascending rows i and `pivots[i]` − 1 change
+    /// places. Both are n words of i32; a pivot outside 1..=n changes nothing.
+    pub fn places_of_pivots(&self, pivots: Buffer, places: Buffer) -> Result<()> {
+        assert_eq!(pivots.bytes(), places.bytes(), "as many pivots as rows");
+        let args =
+            PlacesOfPivotsArgs { pivots: pivots.address(), places: places.address(), n: places.bytes() / 4 };
         // SAFETY: there are n words of both.
-        unsafe { self.launch(&Operation::RowsOfPivots(args)) }
+        unsafe { self.launch(&Operation::PlacesOfPivots(args)) }
     }
 
     /// Copies row `map(rows[s])` of `src` to row `map(s)` of `dst` for every s below the number of i32 words
-    /// in `rows`, where both are valid. The two are row-major with `cols` columns on end and must not overlap;
-    /// the words are different.
-    pub fn scatter_rows(
+    /// in `rows`, where both are valid. The two are row-major with `cols` columns on end and must not overlap.
+    pub fn gather_rows(
         &self,
         dtype: DType,
         src: Buffer,
@@ -554,7 +554,7 @@ impl dyn Device + '_ {
     ) -> Result<()> {
         check("source of rows", src, dtype.size(), cols, map.limit, cols);
         check("destination of rows", dst, dtype.size(), cols, map.limit, cols);
-        let args = ScatterRowsArgs {
+        let args = GatherRowsArgs {
             src: src.address(),
             dst: dst.address(),
             cols,
@@ -563,7 +563,7 @@ impl dyn Device + '_ {
             map,
         };
         // SAFETY: both matrices have every row that the map gives.
-        unsafe { self.launch(&Operation::ScatterRows(dtype.element_size(), args)) }
+        unsafe { self.launch(&Operation::GatherRows(dtype.element_size(), args)) }
     }
 }
 

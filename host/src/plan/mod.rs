@@ -24,9 +24,7 @@ pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES, 
 pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
 pub use price::Price;
 pub use redistribute::{LocalBuffers, RedistributePlan};
-pub use request::{
-    Direction, Layout, Method, Placements, RedistributeRequest, Request, SystemRequest, Task,
-};
+pub use request::{Direction, Layout, Method, Placements, RedistributeRequest, Request, SystemRequest, Task};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 pub use system::{Candidate, STATUS_BYTES, SystemPlan};
@@ -103,7 +101,9 @@ impl Plan {
                 let plans = SystemPlan::candidates(request).into_iter();
                 plans.map(|plan| Self::System(Box::new(plan))).collect()
             }
-            Request::Redistribute(request) => vec![Self::Redistribute(Box::new(RedistributePlan::new(request)))],
+            Request::Redistribute(request) => {
+                vec![Self::Redistribute(Box::new(RedistributePlan::new(request)))]
+            }
         }
     }
 

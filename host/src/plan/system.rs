@@ -434,7 +434,12 @@ fn orders(
 }
 
 /// The way of B: its rows follow A's rows.
-fn right_hand_sides(request: &SystemRequest, placements: Placements, tile: u64, a: &MatrixPlan) -> MatrixPlan {
+fn right_hand_sides(
+    request: &SystemRequest,
+    placements: Placements,
+    tile: u64,
+    a: &MatrixPlan,
+) -> MatrixPlan {
     let grid = a.grid();
     let rows = Dimension::ordered(request.n, tile, grid.rows(), placements.rows, a.rows().order());
     // One tile column of B for each process column: the solver spreads wide right-hand sides, and

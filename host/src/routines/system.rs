@@ -56,8 +56,7 @@ pub fn system(plan: &SystemPlan, fingerprint: u64, backend: &Backend<'_>, operan
     let solver = backend.solver()?;
     let named = Named { plan, operands };
     let memory = scratch(plan, device, solver, communicator.rank(), &named);
-    communicator
-        .agree(Ballot { fingerprint, verdict: memory.as_ref().map(|_| ()).map_err(Clone::clone) })?;
+    communicator.agree(Ballot { fingerprint, verdict: memory.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, sizes) = memory?;
     // The solver's workspace comes first, with the full alignment of the allocation.
     let mut begin = 0;
@@ -185,8 +184,11 @@ fn triangular(plan: &SystemPlan) -> Triangular {
 /// The factors of A = Pᵀ·L·U in the order in which op(A) is solved with: Uᵀ, then Lᵀ.
 fn transposed_factors(op: Op) -> [Triangular; 2] {
     use crate::solver::Triangle::{Lower, Upper};
-    [(Upper, Diagonal::NonUnit), (Lower, Diagonal::Unit)]
-        .map(|(triangle, diagonal)| Triangular { triangle, op, diagonal })
+    [(Upper, Diagonal::NonUnit), (Lower, Diagonal::Unit)].map(|(triangle, diagonal)| Triangular {
+        triangle,
+        op,
+        diagonal,
+    })
 }
 
 /// One rank's part of a call.
@@ -322,7 +324,7 @@ impl System<'_> {
         let words = self.plan.row_words_bytes();
         let order = self.plan.a().rows();
         let used = 4 * order.cyclic().extent();
-        let (pivots, rows) = (self.pivoting.slice(0, used), self.pivoting.slice(words, used));
+        let (pivots, places) = (self.pivoting.slice(0, used), self.pivoting.slice(words, used));
         let y = self.pivoting.slice(2 * words, x.bytes());
         device.fill(DType::I32, pivots, [0; 2], None)?;
         // Process row 0 holds them.
@@ -331,9 +333,9 @@ impl System<'_> {
             device.spread_pivots(own, self.col_map, pivots)?;
         }
         communicator.all_reduce(Reduction::MaxI32, pivots)?;
-        device.rows_of_pivots(pivots, rows)?;
+        device.places_of_pivots(pivots, places)?;
         self.rank.reverse(b, y_work, y)?;
-        device.scatter_rows(b.dtype(), y, x, b.caller_shape()[1], rows, order.order_map())
+        device.gather_rows(b.dtype(), y, x, b.caller_shape()[1], places, order.order_map())
     }
 
     /// Sets the first status word if A is not finite, and then gives the solver, which may not end on such

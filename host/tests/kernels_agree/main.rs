@@ -444,9 +444,9 @@ proptest! {
         agree([pivots, spread, rows, src, dst], order, |device, [pivots, spread, rows, src, dst]| {
             device.spread_pivots(pivots.slice(0, 8 * count), map, spread).unwrap();
             let rows = rows.slice(0, 4 * count);
-            device.rows_of_pivots(spread.slice(0, 4 * count), rows).unwrap();
+            device.places_of_pivots(spread.slice(0, 4 * count), rows).unwrap();
             let (src, dst) = (from_element(offset, dtype, src), from_element(offset, dtype, dst));
-            device.scatter_rows(dtype, src, dst, cols, rows, map).unwrap();
+            device.gather_rows(dtype, src, dst, cols, rows, map).unwrap();
         });
     }
 

@@ -116,8 +116,8 @@ kernels! {
     scale_to_f64(ScaleToArgs) = diagonal::scale_to::<f64>;
     combine_status(CombineStatusArgs) = checks::combine_status;
     spread_pivots(SpreadPivotsArgs) = pivots::spread;
-    rows_of_pivots(RowsOfPivotsArgs) = pivots::rows_of;
-    scatter_rows_b4(ScatterRowsArgs) = pivots::scatter_rows::<u32>;
-    scatter_rows_b8(ScatterRowsArgs) = pivots::scatter_rows::<u64>;
-    scatter_rows_b16(ScatterRowsArgs) = pivots::scatter_rows::<u128>;
+    places_of_pivots(PlacesOfPivotsArgs) = pivots::places_of;
+    gather_rows_b4(GatherRowsArgs) = pivots::gather_rows::<u32>;
+    gather_rows_b8(GatherRowsArgs) = pivots::gather_rows::<u64>;
+    gather_rows_b16(GatherRowsArgs) = pivots::gather_rows::<u128>;
 }

@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::work::{for_each_in_lines, for_each_item};
-use crate::args::{RowsOfPivotsArgs, ScatterRowsArgs, SpreadPivotsArgs, ceil_div};
+use crate::args::{GatherRowsArgs, PlacesOfPivotsArgs, SpreadPivotsArgs, ceil_div};
 use crate::launch::THREADS;
 use cuda_std::thread::thread_idx_x;
 
@@ -20,11 +20,11 @@ pub(crate) unsafe fn spread(args: &SpreadPivotsArgs) {
     });
 }
 
-/// See [`RowsOfPivotsArgs`]. Each thread follows one row through all interchanges: n² steps, but none waits
+/// See [`PlacesOfPivotsArgs`]. Each thread follows one row through all interchanges: n² steps, but none waits
 /// for memory that another step wrote.
 #[inline(always)]
-pub(crate) unsafe fn rows_of(args: &RowsOfPivotsArgs) {
-    let (pivots, rows) = (args.pivots as *const i32, args.rows as *mut i32);
+pub(crate) unsafe fn places_of(args: &PlacesOfPivotsArgs) {
+    let (pivots, places) = (args.pivots as *const i32, args.places as *mut i32);
     for_each_item(ceil_div(args.n, THREADS.into()), |item| {
         let row = item * u64::from(THREADS) + u64::from(thread_idx_x());
         if row < args.n {
@@ -42,15 +42,15 @@ pub(crate) unsafe fn rows_of(args: &RowsOfPivotsArgs) {
                 };
                 i += 1;
             }
-            // SAFETY: interchanges below n keep the row below n, and no two rows end at one place.
-            unsafe { *rows.add(at as usize) = row as i32 };
+            // SAFETY: there are n words.
+            unsafe { *places.add(row as usize) = at as i32 };
         }
     });
 }
 
-/// See [`ScatterRowsArgs`].
+/// See [`GatherRowsArgs`].
 #[inline(always)]
-pub(crate) unsafe fn scatter_rows<T: Carrier>(args: &ScatterRowsArgs) {
+pub(crate) unsafe fn gather_rows<T: Carrier>(args: &GatherRowsArgs) {
     let (src, dst, rows) = (args.src as *const T, args.dst as *mut T, args.rows as *const i32);
     for_each_in_lines(args.cols, args.count, 1, |_, s, x| {
         // SAFETY: there are `count` words.

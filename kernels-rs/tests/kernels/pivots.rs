@@ -1,7 +1,7 @@
 use crate::support::*;
-use meshsolve_kernels::args::{IndexMap, RowsOfPivotsArgs, ScatterRowsArgs, SpreadPivotsArgs};
+use meshsolve_kernels::args::{GatherRowsArgs, IndexMap, PlacesOfPivotsArgs, SpreadPivotsArgs};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{rows_of_pivots, scatter_rows, spread_pivots};
+use meshsolve_kernels::launch::{gather_rows, places_of_pivots, spread_pivots};
 use proptest::prelude::*;
 
 #[test]
@@ -31,14 +31,15 @@ fn pivots_go_to_their_global_columns() {
 }
 
 /// The kernel's permutation.
-fn rows_of(pivots: &[i32], order: Order) -> Vec<i32> {
-    let (mut words, mut rows) = (Buffer::new(pivots), Buffer::new(&vec![-1_i32; pivots.len()]));
-    let args = RowsOfPivotsArgs { pivots: words.address(), rows: rows.address(), n: pivots.len() as u64 };
-    run_on_blocks(rows_of_pivots(args), 1, order);
-    rows.values()
+fn places_of(pivots: &[i32], order: Order) -> Vec<i32> {
+    let (mut words, mut places) = (Buffer::new(pivots), Buffer::new(&vec![-1_i32; pivots.len()]));
+    let args =
+        PlacesOfPivotsArgs { pivots: words.address(), places: places.address(), n: pivots.len() as u64 };
+    run_on_blocks(places_of_pivots(args), 1, order);
+    places.values()
 }
 
-/// Interchanges one after the other, as a factorisation makes them.
+/// Rows interchanged one after the other, as a factorisation does, and then looked for.
 fn interchanged(pivots: &[i32]) -> Vec<i32> {
     let n = pivots.len();
     let mut rows: Vec<i32> = (0..n as i32).collect();
@@ -47,7 +48,7 @@ fn interchanged(pivots: &[i32]) -> Vec<i32> {
             rows.swap(i, pivot as usize - 1);
         }
     }
-    rows
+    (0..n as i32).map(|row| rows.iter().position(|&at| at == row).unwrap() as i32).collect()
 }
 
 proptest! {
@@ -58,24 +59,24 @@ proptest! {
         pivots in (0_i32..600).prop_flat_map(|n| prop::collection::vec(-2..n + 4, n as usize)),
         seed in any::<u64>(),
     ) {
-        prop_assert_eq!(rows_of(&pivots, Order::Shuffled(seed)), interchanged(&pivots));
+        prop_assert_eq!(places_of(&pivots, Order::Shuffled(seed)), interchanged(&pivots));
     }
 }
 
 #[test]
 fn the_permutation_of_special_pivots() {
     for order in ORDERS {
-        assert_eq!(rows_of(&[], order), []);
-        assert_eq!(rows_of(&[1], order), [0]);
-        assert_eq!(rows_of(&[3, 3, 3], order), [2, 0, 1]);
-        assert_eq!(rows_of(&[i32::MIN, i32::MAX, 0, -1, 6], order), [0, 1, 2, 3, 4]);
+        assert_eq!(places_of(&[], order), []);
+        assert_eq!(places_of(&[1], order), [0]);
+        assert_eq!(places_of(&[3, 3, 3], order), [1, 2, 0]);
+        assert_eq!(places_of(&[i32::MIN, i32::MAX, 0, -1, 6], order), [0, 1, 2, 3, 4]);
         // Every row moves down by one.
         let ends_last = vec![300; 300];
-        assert_eq!(rows_of(&ends_last, order), interchanged(&ends_last));
+        assert_eq!(places_of(&ends_last, order), interchanged(&ends_last));
     }
 }
 
-fn check_scatter<T: Element>(count: usize, cols: usize, order: Order) {
+fn check_gather<T: Element>(count: usize, cols: usize, order: Order) {
     // Different indices, of which some are none.
     let mut rows: Vec<i32> = (0..count as i32).map(|s| (s * 7 + 3) % count as i32).collect();
     if count.is_multiple_of(7) {
@@ -96,7 +97,7 @@ fn check_scatter<T: Element>(count: usize, cols: usize, order: Order) {
             }
         }
         let (mut src, mut dst, mut words) = (Buffer::new(&from), Buffer::new(&to), Buffer::new(&rows));
-        let args = ScatterRowsArgs {
+        let args = GatherRowsArgs {
             src: src.address(),
             dst: dst.address(),
             cols: cols as u64,
@@ -104,19 +105,19 @@ fn check_scatter<T: Element>(count: usize, cols: usize, order: Order) {
             count: count as u64,
             map,
         };
-        run_on_blocks(scatter_rows(T::SIZE, args), 3, order);
+        run_on_blocks(gather_rows(T::SIZE, args), 3, order);
         assert!(dst.values() == expected, "{:?}, {count} × {cols}, {map:?}, {order:?}", T::SIZE);
         assert_eq!(src.values(), from);
     }
 }
 
 #[test]
-fn rows_are_scattered_bit_for_bit() {
+fn rows_are_gathered_bit_for_bit() {
     for (order, count) in ORDERS.into_iter().cycle().zip([0, 1, 2, 14, 31, 65, 33, 300]) {
         for cols in [0, 1, 3, 4, 8, 257] {
-            check_scatter::<u32>(count, cols, order);
-            check_scatter::<u64>(count, cols, order);
-            check_scatter::<u128>(count, cols, order);
+            check_gather::<u32>(count, cols, order);
+            check_gather::<u64>(count, cols, order);
+            check_gather::<u128>(count, cols, order);
         }
     }
 }

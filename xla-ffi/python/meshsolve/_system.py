@@ -189,9 +189,9 @@ class Problem:
 
 
 def _checked(system: System, options: Options, a: Any, b: Any, shift: Any) -> Problem:
-    operands = {"a": a} if b is None else {"a": a, "b": b}
+    operands = {"a": a, "b": b} if system.task == "solve" else {"a": a}
     _sharding.refuse_manual_axes(*operands.values())
-    dtype = check_square(a) if b is None else check_operands(a, b)
+    dtype = check_operands(a, b) if "b" in operands else check_square(a)
     check_triangle(system.triangle)
     return Problem(
         system=system,
