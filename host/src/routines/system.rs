@@ -78,7 +78,7 @@ pub fn system(plan: &SystemPlan, fingerprint: u64, backend: &Backend<'_>, operan
     };
     match plan.request().task {
         Task::Apply => call.apply(&named),
-        _ => call.from_a(&named),
+        _ => call.begin_with_a(&named),
     }
 }
 
@@ -206,7 +206,7 @@ struct System<'a> {
 
 impl System<'_> {
     /// The tasks that begin with A.
-    fn from_a(&self, named: &Named<'_>) -> Result<()> {
+    fn begin_with_a(&self, named: &Named<'_>) -> Result<()> {
         let Self { plan, rank, .. } = self;
         let task = plan.request().task;
         let work = named.solver_buffer();

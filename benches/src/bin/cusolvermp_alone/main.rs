@@ -9,7 +9,7 @@
 //! lines that begin with `#` are for people.
 
 mod convert;
-mod potrs;
+mod solve;
 
 use clap::{Parser, ValueEnum};
 use meshsolve::{DType, libraries};
@@ -18,7 +18,7 @@ use meshsolve_benches::gpus::{self, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measures cuSOLVERMp's Cholesky solve alone, or beside ours, or our layout conversions.
+/// Measures a solve by cuSOLVERMp alone, or beside ours, or our layout conversions.
 #[derive(Parser)]
 struct Arguments {
     /// Also time the whole routine on the caller's buffers, in turn with cuSOLVERMp alone.
@@ -27,6 +27,9 @@ struct Arguments {
     /// Time layout conversions against device copies instead, on one GPU.
     #[arg(long, conflicts_with = "through_plan")]
     convert: bool,
+    /// The solve.
+    #[arg(long, value_enum, default_value_t = Routine::Potrs)]
+    routine: Routine,
     /// Orders of the matrix.
     #[arg(long, value_delimiter = ',', default_values_t = [4096, 8192, 16384])]
     sizes: Vec<u64>,
@@ -48,6 +51,16 @@ struct Arguments {
     /// A site-packages folder, or one that holds the libraries themselves.
     #[arg(long)]
     libraries: Vec<PathBuf>,
+}
+
+/// A routine by the name that results are recorded under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Routine {
+    /// Cholesky factors.
+    Potrs,
+    /// LU factors.
+    LuSolve,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -80,7 +93,7 @@ fn grid(text: &str) -> Result<[u64; 2], String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     libraries::set_library_folders(arguments.libraries.clone());
-    let outcome = if arguments.convert { convert::measure(&arguments) } else { potrs::measure(&arguments) };
+    let outcome = if arguments.convert { convert::measure(&arguments) } else { solve::measure(&arguments) };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

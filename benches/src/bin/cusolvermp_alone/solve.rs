@@ -1,8 +1,9 @@
-//! The Cholesky solve of exp(−10·|i−j|/n) + I with one right-hand side: cuSOLVERMp alone, and the whole
-//! routine.
+//! A solve with one right-hand side: cuSOLVERMp alone, and the whole routine. By Cholesky factors the matrix is
+//! exp(−10·|i−j|/n) + I, by LU factors one of arbitrary numbers that depend on i − j.
 
 use super::gpus::{copy, memory, on_each, window};
-use super::{Arguments, Clock, Failure, Times};
+use super::{Arguments, Clock, Failure, Routine, Times};
+use clap::ValueEnum;
 use cust::context::CurrentContext;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
@@ -11,22 +12,25 @@ use meshsolve::communicator::Communicator;
 use meshsolve::communicator::nccl::{Members, NcclCommunicator, NcclGroup, Parent};
 use meshsolve::device::cuda::CudaDevice;
 use meshsolve::device::{Buffer, Scratch};
-use meshsolve::plan::{MatrixPlan, OperandSpec, Plan};
+use meshsolve::plan::{MatrixPlan, OperandSpec, Plan, SystemPlan};
 use meshsolve::routines::{Backend, Operands, Rank, run};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
-use meshsolve::solver::{DistributedMatrix, Solver};
+use meshsolve::solver::{DistributedMatrix, Solver, pivot_bytes};
 
 /// Measures every size with every tile and prints a line for each.
 pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
     let [rows, cols] = arguments.grid;
     let ranks = rows * cols;
     let dtype = DType::from(arguments.dtype);
+    let method = match arguments.routine {
+        Routine::Potrs => "cholesky",
+        Routine::LuSolve => "lu",
+    };
     let plan = |n, tile, layout: &str| {
         let name = format!("{dtype:?}").to_lowercase();
         Plan::from_json(&format!(
-            r#"{{"routine":"system","method":"cholesky","task":"solve","dtype":"{name}","n":{n},"nrhs":1,"grid":[{rows},{cols}],"tile":{tile},
-                "b":{{"rows":"replicated","cols":"replicated"}},"triangle":null,"log_det":false,
-                "layout":"{layout}"}}"#
+            r#"{{"routine":"system","method":"{method}","task":"solve","dtype":"{name}","n":{n},"nrhs":1,
+                "grid":[{rows},{cols}],"tile":{tile},"triangle":null,"layout":"{layout}"}}"#
         ))
     };
     let clock = Clock::new(ranks);
@@ -48,10 +52,8 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
                 let best = |of: fn(&[f64; 2]) -> f64| medians.iter().map(of).fold(f64::INFINITY, f64::min);
                 if rank == 0 && arguments.through_plan {
                     let (alone, ours) = (best(|medians| medians[0]), best(|medians| medians[1]));
-                    println!(
-                        "# n = {n}, each at its best tile: potrs / cusolvermp-alone {:.3}",
-                        ours / alone
-                    );
+                    let ratio = ours / alone;
+                    println!("# n = {n}, each at its best tile: ours / cusolvermp-alone {ratio:.3}");
                 }
             }
             Ok(())
@@ -79,26 +81,42 @@ impl Bench<'_> {
     /// Times cuSOLVERMp alone on the matrix that `stages` makes and, if asked for, the whole routine by
     /// `plan`, in turn. Gives both medians, infinite for what was not asked for.
     fn measure(&self, stages: &Plan, plan: &Plan) -> Result<[f64; 2], Failure> {
-        let Plan::System(potrs) = stages else { unreachable!("a Cholesky solve was asked for") };
+        let (system, b_plan) = parts_of(stages);
         let rank = self.communicator.rank();
         let solver = CusolverMpSolver::new(&self.communicator, self.device, stages.grid())?;
 
         // What the caller passes in, kept so that every repeat starts from it.
-        let (a, b) = (self.matrix(potrs.a())?, self.right_hand_side(&stages.inputs()[1])?);
+        let (a, b) = (self.matrix(system.a())?, self.right_hand_side(&stages.inputs()[1])?);
         let [a, b] = [(&a, 0), (&b, 1)].map(|(memory, input)| part(memory, &stages.inputs()[input]));
 
-        let (a_solver, b_solver) = (memory(potrs.a().solver_bytes())?, memory(potrs.b().solver_bytes())?);
-        let matrix = distributed(potrs.a(), window(&a_solver));
-        let rhs = distributed(potrs.b(), window(&b_solver));
+        let (a_solver, b_solver) = (memory(system.a().solver_bytes())?, memory(b_plan.solver_bytes())?);
+        let matrix = distributed(system.a(), window(&a_solver));
+        let rhs = distributed(b_plan, window(&b_solver));
         let info = memory(16)?;
         let words = [0, 4].map(|offset| window(&info).slice(offset, 4));
-        let triangle = potrs.triangle();
-        let workspace = Scratch::new(self.device, solver.cholesky_scratch(triangle, &matrix, &rhs)?)?;
-        let moving = Scratch::new(self.device, potrs.moving_bytes())?;
+        let (routine, triangle) = (self.arguments.routine, system.triangle());
+        let workspace = match routine {
+            Routine::Potrs => solver.cholesky_scratch(triangle, &matrix, &rhs)?,
+            Routine::LuSolve => solver.lu_scratch(&matrix, &rhs)?,
+        };
+        let workspace = Scratch::new(self.device, workspace)?;
+        let column = stages.grid().coordinate(rank).col;
+        let pivots = memory(pivot_bytes(matrix.cols, column))?;
+        let pivots = window(&pivots).slice(0, pivot_bytes(matrix.cols, column));
+        let moving = Scratch::new(self.device, system.moving_bytes())?;
         let way = Rank { device: self.device, communicator: &self.communicator, scratch: moving.buffer() };
         let alone = || {
-            solver.cholesky_factor(triangle, &matrix, workspace.buffer(), words[0])?;
-            Ok(solver.cholesky_solve(triangle, &matrix, &rhs, workspace.buffer(), words[1])?)
+            match routine {
+                Routine::Potrs => {
+                    solver.cholesky_factor(triangle, &matrix, workspace.buffer(), words[0])?;
+                    solver.cholesky_solve(triangle, &matrix, &rhs, workspace.buffer(), words[1])?;
+                }
+                Routine::LuSolve => {
+                    solver.lu_factor(&matrix, pivots, workspace.buffer(), words[0])?;
+                    solver.lu_solve(&matrix, pivots, &rhs, workspace.buffer(), words[1])?;
+                }
+            }
+            Ok(())
         };
 
         let whole = match self.arguments.through_plan {
@@ -109,9 +127,9 @@ impl Bench<'_> {
         let (mut alone_seconds, mut whole_seconds) = (Vec::new(), Vec::new());
         // The first repeat makes what is kept, and does not count.
         for repeat in 0..=self.arguments.repeats {
-            way.forward(potrs.a(), a, matrix.data)?;
-            way.complete(potrs.a(), matrix.data)?;
-            way.forward(potrs.b(), b, rhs.data)?;
+            way.forward(system.a(), a, matrix.data)?;
+            way.complete(system.a(), matrix.data)?;
+            way.forward(b_plan, b, rhs.data)?;
             let seconds = self.clock.time(rank, self.stream, alone)?;
             alone_seconds.extend((repeat > 0).then_some(seconds));
             self.expect_zeros("info of cuSOLVERMp alone", &info)?;
@@ -132,10 +150,11 @@ impl Bench<'_> {
             let alone = self.print("cusolvermp-alone", stages, alone_seconds);
             medians[0] = alone.median;
             if whole.is_some() {
-                let Plan::System(ours) = plan else { unreachable!("a Cholesky solve was asked for") };
-                let whole = self.print("potrs", plan, whole_seconds);
+                let value = routine.to_possible_value().expect("no routine is hidden");
+                let (name, way) = (value.get_name(), parts_of(plan).0.candidate());
+                let whole = self.print(name, plan, whole_seconds);
                 let ratio = whole.median / alone.median;
-                println!("# potrs ({}) / cusolvermp-alone: {ratio:.3} (medians)", ours.candidate());
+                println!("# {name} ({way}) / cusolvermp-alone: {ratio:.3} (medians)");
                 medians[1] = whole.median;
             }
         }
@@ -158,13 +177,18 @@ impl Bench<'_> {
         // An element depends on j − i alone, so that every row is a window of one sequence. What lies
         // past the end of the matrix is never read. None is near zero, in the factor neither, whatever the
         // order of the rows: a GPU is faster on zeros.
-        let length = plan.rows().extent() as f64 / 10.0;
+        let n = plan.rows().extent();
+        let length = n as f64 / 10.0;
         let size = usize::try_from(plan.dtype().size())?;
         let last_row = first_row + rows.saturating_sub(1);
         let sequence: Vec<u8> = (0..rows + cols)
             .flat_map(|k| {
                 let distance = last_row.abs_diff(first_col + k);
-                let value = if distance == 0 { 2.0 } else { (-(distance as f64) / length).exp() };
+                let value = match self.arguments.routine {
+                    Routine::Potrs if distance == 0 => 2.0,
+                    Routine::Potrs => (-(distance as f64) / length).exp(),
+                    Routine::LuSolve => arbitrary(n + first_col + k - last_row),
+                };
                 let bits: [u8; 16] =
                     plan.dtype().bits(value).map(u64::to_ne_bytes).concat().try_into().unwrap();
                 bits.into_iter().take(size)
@@ -204,12 +228,12 @@ impl Bench<'_> {
     }
 
     fn print(&self, routine: &str, plan: &Plan, seconds: Vec<f64>) -> Times {
-        let Plan::System(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
-        let (times, dtype) = (Times::of(seconds), format!("{:?}", potrs.a().dtype()).to_lowercase());
+        let (system, _) = parts_of(plan);
+        let (times, dtype) = (Times::of(seconds), format!("{:?}", system.a().dtype()).to_lowercase());
         println!(
             "{routine},{},{},{}x{},{dtype},{:.6},{:.6}",
-            potrs.request().n,
-            potrs.tile(),
+            system.request().n,
+            system.tile(),
             plan.grid().rows(),
             plan.grid().cols(),
             times.median,
@@ -217,6 +241,19 @@ impl Bench<'_> {
         );
         times
     }
+}
+
+/// A solve's plan, and the way of its right-hand side.
+fn parts_of(plan: &Plan) -> (&SystemPlan, &MatrixPlan) {
+    let Plan::System(system) = plan else { unreachable!("a solve was asked for") };
+    (system, system.b().expect("a solve has a right-hand side"))
+}
+
+/// A number from −1 to 1 for each k, by multiplications that mix all bits.
+fn arbitrary(k: u64) -> f64 {
+    let mixed = (k + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
 }
 
 /// Memory for a call of the whole routine.
