@@ -1,5 +1,5 @@
 use crate::support::*;
-use meshsolve_kernels::args::{IndexMap, RowsOfPivotsArgs, ScatterRowsArgs, SpreadPivotsArgs};
+use meshsolve_kernels::args::{RowsOfPivotsArgs, ScatterRowsArgs, SpreadPivotsArgs};
 use meshsolve_kernels::emulator::Order;
 use meshsolve_kernels::launch::{rows_of_pivots, scatter_rows, spread_pivots};
 use proptest::prelude::*;
