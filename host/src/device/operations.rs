@@ -494,7 +494,7 @@ impl dyn Device + '_ {
     /// Stores one status made from the words' largest and smallest values over all ranks in `out`:
     /// the first word that is not zero decides, −1 if it is word 0. A positive one, a row of the
     /// solver's matrix counted from 1, becomes the row of the caller's that `map` tells. With
-    /// `from_end` = n a positive word 1 is n − g, as [`Self::find_zero_diagonal`] stores it for row g.
+    /// `from_end` = n a positive word 1 is n − g, as `find_zero_diagonal` stores it for row g.
     pub fn combine_status(
         &self,
         max: Buffer,
