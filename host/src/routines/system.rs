@@ -453,6 +453,7 @@ impl System<'_> {
         // Process row 0 holds the pivots.
         let holds_pivots = self.plan.grid().coordinate(rank).row == 0;
         let own = self.phases.slice(rank * PHASE_BYTES, PHASE_BYTES);
+        let view = &MatrixView { cols: pivots.bytes() / 8, ..*view };
         device.diag_phase(
             view,
             self.row_map,
