@@ -454,9 +454,9 @@ fn ways_on_two_devices() {
                 grid[0], grid[1]
             ))
             .unwrap();
-            let Plan::System(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
-            assert_eq!(potrs.candidate().to_string(), expected, "{}", potrs.explain());
-            assert_eq!(potrs.a().forward_traffic(0).sent, 0);
+            let Plan::System(system) = &plan else { unreachable!("a Cholesky solve was asked for") };
+            assert_eq!(system.candidate().to_string(), expected, "{}", system.explain());
+            assert_eq!(system.a().forward_traffic(0).sent, 0);
         }
     }
 }
@@ -464,10 +464,10 @@ fn ways_on_two_devices() {
 #[test]
 fn the_explanation_lists_all_candidates() {
     let text = request(Type::F64, 40, 1, [2, 2], 7, ROWS_SHARDED, "\"lower\"");
-    let Plan::System(potrs) = Plan::from_json(&text).unwrap() else {
+    let Plan::System(system) = Plan::from_json(&text).unwrap() else {
         unreachable!("a Cholesky solve was asked for")
     };
-    let explanation = potrs.explain();
+    let explanation = system.explain();
     for part in [
         "→ stages: ",
         "reading: not possible, it needs both triangles",
@@ -574,7 +574,7 @@ fn a_bad_request_says_what_is_wrong() {
         ("\"dtype\":\"f64\"", "\"dtype\":\"f16\"", "unknown variant `f16`"),
         ("\"keep_a\"", "\"layout\":\"fast\",\"keep_a\"", "unknown variant `fast`"),
         ("\"n\":8", "\"n\":8,\"m\":9", "unknown field `m`"),
-        ("potrs", "potrf", "unknown variant `potrf`"),
+        ("\"system\"", "\"potrf\"", "unknown variant `potrf`"),
     ] {
         let error = Plan::from_json(&good.replace(from, to)).unwrap_err();
         assert_eq!(error.kind(), meshsolve::ErrorKind::InvalidArgument);

@@ -71,7 +71,16 @@ pub fn bench_solve(routine: &str) -> Outcome {
     let sizes = [4096, 8192, 16384, 32768, 65536].map(|n: u32| n.to_string());
     run(cargo()
         .args(["run", "--release", "--package", "meshsolve-benches", "--features", "cuda"])
-        .args(["--bin", "cusolvermp_alone", "--", "--through-plan", "--routine", routine, "--tiles", "512,1024"])
+        .args([
+            "--bin",
+            "cusolvermp_alone",
+            "--",
+            "--through-plan",
+            "--routine",
+            routine,
+            "--tiles",
+            "512,1024",
+        ])
         .args(["--grid", &format!("1x{gpus}"), "--sizes", &sizes.join(",")]))?;
     let environment = environment()?;
     let raw = crate::process::target().join(format!("{routine}-times.jsonl"));
@@ -89,9 +98,14 @@ pub fn bench_solve(routine: &str) -> Outcome {
             command
         })?;
     }
-    run(environment
-        .python()
-        .args(["benches/gpu/solve.py", "--routine", routine, "--one-gpu", "--csv", RESULTS]))
+    run(environment.python().args([
+        "benches/gpu/solve.py",
+        "--routine",
+        routine,
+        "--one-gpu",
+        "--csv",
+        RESULTS,
+    ]))
 }
 
 /// The routines beside the solves, against JAX on one GPU.
