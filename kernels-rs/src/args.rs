@@ -186,8 +186,9 @@ pub struct TransposeBlocksArgs {
     pub g: u64,
 }
 
-/// Arguments of `move_segments`: memory that is `[p][g][q][segment]` becomes `[q][g][p][segment]` in
-/// place. The segment at `(a·g + i)·q + b` moves to `(b·g + i)·p + a`.
+/// Arguments of `move_segments`: memory that is `[groups][p][g][q][segment]` becomes
+/// `[groups][q][g][p][segment]` in place. In its group the segment at `(a·g + i)·q + b` moves to
+/// `(b·g + i)·p + a`. The same with `p` and `q` exchanged moves it back.
 ///
 /// Every `stride`-th segment is a cut, and the k-th cut's contents must already be the k-th segment of
 /// the scratch: a cycle with cuts can be moved as several chains at once.
@@ -198,6 +199,8 @@ pub struct MoveSegmentsArgs {
     pub buf: Address,
     /// The contents of all cuts.
     pub scratch: Address,
+    /// Groups of p·g·q segments, each of which is permuted by itself.
+    pub groups: u64,
     /// First extent before, last extent after.
     pub p: u64,
     /// Last extent before, first extent after.
@@ -214,6 +217,12 @@ impl MoveSegmentsArgs {
     /// Number of segments in the buffer.
     #[inline(always)]
     pub const fn segments(&self) -> u64 {
+        self.groups * self.group()
+    }
+
+    /// Number of segments in a group.
+    #[inline(always)]
+    pub const fn group(&self) -> u64 {
         self.p * self.g * self.q
     }
 

@@ -193,9 +193,10 @@ unsafe fn transpose_blocks<T: Pod>(args: &TransposeBlocksArgs) {
 
 /// The segment that belongs where segment `hole` stands.
 fn source_segment(args: &MoveSegmentsArgs, hole: u64) -> u64 {
-    let (column, a) = (hole / args.p, hole % args.p);
+    let within = hole % args.group();
+    let (column, a) = (within / args.p, within % args.p);
     let (b, i) = (column / args.g, column % args.g);
-    (a * args.g + i) * args.q + b
+    hole - within + (a * args.g + i) * args.q + b
 }
 
 /// # Safety

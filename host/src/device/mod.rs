@@ -11,11 +11,13 @@ pub mod cpu;
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+mod in_place;
 mod operations;
 
 use crate::Result;
 pub use buffer::Buffer;
 pub use cpu::CpuDevice;
+pub use in_place::InPlace;
 use meshsolve_kernels::args::{
     CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs, DiagLogSumArgs, FillArgs, FindAnywhereArgs,
     FindNonFiniteArgs, MoveSegmentsArgs, PermuteSlotsArgs, ScaleToArgs, SetIdentityArgs, TransposeBlocksArgs,

@@ -26,7 +26,7 @@ impl Rank<'_> {
         let in_place = in_place(plan, caller, solver);
         match plan.view() {
             View::Plain if in_place => {
-                self.device.convert_in_place(view.dtype, solver, view.rows, view.cols, self.scratch)?;
+                self.device.convert_in_place(view.dtype, solver, plan.in_place_conversion(), self.scratch)?;
             }
             View::Plain => {
                 let at = plan.grid().coordinate(rank);
@@ -94,7 +94,7 @@ impl Rank<'_> {
         }
         match plan.view() {
             View::Plain if in_place => {
-                self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch)
+                self.device.restore_in_place(view.dtype, solver, plan.in_place_conversion(), self.scratch)
             }
             View::Plain => {
                 self.place(plan, rank, 0, &view, caller)?;

@@ -56,9 +56,10 @@ pub(crate) unsafe fn transpose_blocks<T: Carrier, const EDGE: u32>(args: &Transp
 /// The segment whose contents belong at segment `d`.
 #[inline(always)]
 fn source_of(d: u64, args: &MoveSegmentsArgs) -> u64 {
-    let (a, rest) = split(d, args.p);
+    let (within, _) = split(d, args.group());
+    let (a, rest) = split(within, args.p);
     let (i, b) = split(rest, args.g);
-    (a * args.g + i) * args.q + b
+    d - within + (a * args.g + i) * args.q + b
 }
 
 /// Which cut a segment is, if it is one.

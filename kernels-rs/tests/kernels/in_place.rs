@@ -46,7 +46,8 @@ impl Case {
         }
         assert!(buf.values() == expected, "blocks, {:?}, {order:?}, {self:?}", T::SIZE);
 
-        let args = MoveSegmentsArgs { buf: start, scratch: scratch.address(), p, q, g, len: g, stride };
+        let args =
+            MoveSegmentsArgs { buf: start, scratch: scratch.address(), groups: 1, p, q, g, len: g, stride };
         assert_eq!(args.cuts(), cuts as u64);
         let (ld_src, dst) = (stride * g, args.scratch);
         let save = CopyLinesArgs { src: start, dst, ld_src, ld_dst: g, len: g, lines: args.cuts() };
@@ -111,6 +112,74 @@ fn segments_longer_than_a_block_are_shared_out() {
     }
 }
 
+/// Segments of `len` elements in groups, cut at every `stride`-th, `offset` elements behind an address that
+/// is a multiple of 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Groups {
+    groups: usize,
+    p: usize,
+    q: usize,
+    g: usize,
+    len: usize,
+    stride: usize,
+    offset: usize,
+    blocks: u32,
+}
+
+impl Groups {
+    /// There, and back by `p` and `q` exchanged.
+    fn check<T: Element>(&self, order: Order) {
+        let Self { groups, p, q, g, len, .. } = *self;
+        let given: Vec<T> = encoded(3, self.offset + groups * p * g * q * len);
+        let mut expected = given.clone();
+        for (group, a, i, b) in (0..groups)
+            .flat_map(|group| (0..p).map(move |a| (group, a)))
+            .flat_map(|(group, a)| (0..g).flat_map(move |i| (0..q).map(move |b| (group, a, i, b))))
+        {
+            let from = self.offset + (((group * p + a) * g + i) * q + b) * len;
+            let to = self.offset + (((group * q + b) * g + i) * p + a) * len;
+            expected[to..to + len].copy_from_slice(&given[from..from + len]);
+        }
+        let mut buf = Buffer::new(&given);
+        self.play(&mut buf, [p, q], order);
+        assert!(buf.values() == expected, "there, {:?}, {order:?}, {self:?}", T::SIZE);
+        self.play(&mut buf, [q, p], order);
+        assert!(buf.values() == given, "back, {:?}, {order:?}, {self:?}", T::SIZE);
+    }
+
+    fn play<T: Element>(&self, buf: &mut Buffer<T>, [p, q]: [usize; 2], order: Order) {
+        let segments = self.groups * p * self.g * q;
+        let cuts = segments.div_ceil(self.stride);
+        let mut scratch = Buffer::new(&encoded::<T>(2, cuts * self.len));
+        let start = buf.address() + (self.offset * size_of::<T>()) as u64;
+        let [groups, p, q, g, len, stride] =
+            [self.groups, p, q, self.g, self.len, self.stride].map(|x| x as u64);
+        let args = MoveSegmentsArgs { buf: start, scratch: scratch.address(), groups, p, q, g, len, stride };
+        assert_eq!((args.segments(), args.cuts()), (segments as u64, cuts as u64));
+        let save = CopyLinesArgs {
+            src: start,
+            dst: args.scratch,
+            ld_src: stride * len,
+            ld_dst: len,
+            len,
+            lines: args.cuts(),
+        };
+        run(copy_lines(T::SIZE, save, Share::Whole), order);
+        run_on_blocks(move_segments(T::SIZE, args), self.blocks, order);
+        scratch.values();
+    }
+}
+
+#[test]
+fn groups_of_powers_of_two_need_no_cuts() {
+    for (groups, p, q, g, len) in [(3, 1, 2, 16, 5), (1, 2, 1, 64, 4), (4, 4, 1, 8, 7), (2, 8, 2, 4, 16)] {
+        for order in ORDERS {
+            let stride = groups * p * q * g;
+            Groups { groups, p, q, g, len, stride, offset: 0, blocks: 5 }.check::<u64>(order);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -119,5 +188,16 @@ proptest! {
         blocks in 1_u32..9, seed: u64,
     ) {
         Case { p, q, g, stride, offset, blocks }.check_all(Order::Shuffled(seed));
+    }
+
+    #[test]
+    fn groups_of_anything_there_and_back(
+        groups in 1_usize..6, p in 1_usize..4, q in 1_usize..4, g in 1_usize..20, len in 1_usize..20,
+        stride in 1_usize..200, offset in 0_usize..4, blocks in 1_u32..9, seed: u64,
+    ) {
+        let case = Groups { groups, p, q, g, len, stride, offset, blocks };
+        case.check::<u32>(Order::Shuffled(seed));
+        case.check::<u64>(Order::Shuffled(seed));
+        case.check::<u128>(Order::Shuffled(seed));
     }
 }
