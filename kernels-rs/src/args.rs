@@ -173,6 +173,9 @@ pub struct ConvertArgs {
 ///
 /// The matrix is then column-major in parts: as memory, `[p][g][q][segment of g elements]` of what
 /// has to become `[q][g][p][segment]`, which [`MoveSegmentsArgs`] does.
+///
+/// Every element is looked at in passing: the word at `flag`, if that is not null, becomes 1 if some
+/// aligned 64 bits have all bits of one of `exponents`, and is left alone otherwise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct TransposeBlocksArgs {
@@ -184,6 +187,10 @@ pub struct TransposeBlocksArgs {
     pub q: u64,
     /// Edge of a block.
     pub g: u64,
+    /// Address of an `i32`, or null.
+    pub flag: Address,
+    /// The exponents of the real numbers in 64 bits, as masks: all bits set where a number is not finite.
+    pub exponents: [u64; 2],
 }
 
 /// Arguments of `move_segments`: memory that is `[groups][p][g][q][segment]` becomes

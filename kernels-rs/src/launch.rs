@@ -86,6 +86,15 @@ pub enum RealType {
 }
 
 impl RealType {
+    /// The exponents of the numbers in 64 bits, as masks. A number is not finite if all bits of its
+    /// exponent are set.
+    pub const fn exponents(self) -> [u64; 2] {
+        match self {
+            Self::F32 => [0x7F80_0000, 0x7F80_0000 << 32],
+            Self::F64 => [0x7FF0 << 48; 2],
+        }
+    }
+
     fn pick(self, names: [&'static str; 2]) -> &'static str {
         names[self as usize]
     }

@@ -76,7 +76,7 @@ pub fn operations<'a>(
         operation(
             "convert in place",
             both,
-            Box::new(move || device.convert_in_place(dtype, first, &InPlace::new(rows, cols), scratch)),
+            Box::new(move || device.convert_in_place(dtype, first, &InPlace::new(rows, cols), scratch, None)),
         ),
         operation(
             "copy a row slab's lines",

@@ -1,5 +1,6 @@
 //! A matrix that changes between row-major and column-major where it stands: the steps, as geometry.
 
+use super::RealType;
 use meshsolve_kernels::args::{MoveSegmentsArgs, TransposeBlocksArgs};
 
 /// Chains are cut at every 16th segment or less often: a cut is copied once more than other segments, and
@@ -52,10 +53,11 @@ impl InPlace {
         self.p * self.g <= 1 || self.q * self.g <= 1
     }
 
-    /// The transposition of the blocks of the matrix at `buf`.
-    pub(super) fn blocks(&self, buf: u64) -> TransposeBlocksArgs {
+    /// The transposition of the blocks of the matrix at `buf`, which looks for numbers that are not finite
+    /// if `flag` is not null.
+    pub(super) fn blocks(&self, real: RealType, buf: u64, flag: u64) -> TransposeBlocksArgs {
         let Self { p, q, g, .. } = *self;
-        TransposeBlocksArgs { buf, p, q, g }
+        TransposeBlocksArgs { buf, p, q, g, flag, exponents: real.exponents() }
     }
 
     /// The permutation of the segments of the matrix at `buf` once its blocks are transposed, if there is

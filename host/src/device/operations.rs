@@ -162,18 +162,20 @@ impl dyn Device + '_ {
     /// Turns a full row-major matrix into a column-major one where it stands.
     ///
     /// `scratch` holds the cut segments: more of it, up to [`InPlace::scratch`], means more and shorter
-    /// chains. It must hold at least one segment unless the matrix is square.
+    /// chains. It must hold at least one segment unless the matrix is square. The word `flag`, if given,
+    /// becomes 1 if an element is not finite, which costs nothing here.
     pub fn convert_in_place(
         &self,
         dtype: DType,
         data: Buffer,
         matrix: &InPlace,
         scratch: Buffer,
+        flag: Option<Buffer>,
     ) -> Result<()> {
         if matrix.is_trivial() {
-            return Ok(());
+            return flag.map_or(Ok(()), |flag| self.find_non_finite_anywhere(dtype, data, flag));
         }
-        self.transpose_blocks(dtype, data, matrix)?;
+        self.transpose_blocks(dtype, data, matrix, flag)?;
         self.move_segments(dtype, data, matrix, scratch, false)
     }
 
@@ -189,13 +191,19 @@ impl dyn Device + '_ {
             return Ok(());
         }
         self.move_segments(dtype, data, matrix, scratch, true)?;
-        self.transpose_blocks(dtype, data, matrix)
+        self.transpose_blocks(dtype, data, matrix, None)
     }
 
-    fn transpose_blocks(&self, dtype: DType, data: Buffer, matrix: &InPlace) -> Result<()> {
+    fn transpose_blocks(
+        &self,
+        dtype: DType,
+        data: Buffer,
+        matrix: &InPlace,
+        flag: Option<Buffer>,
+    ) -> Result<()> {
         check("matrix converted in place", data, dtype.size(), 0, 1, matrix.elements());
-        let args = matrix.blocks(data.address());
-        // SAFETY: the buffer holds the whole matrix, as checked.
+        let args = matrix.blocks(dtype.real_type(), data.address(), word_address("flag", flag));
+        // SAFETY: the buffer holds the whole matrix, as checked, and the flag a word.
         unsafe { self.launch(&Operation::TransposeBlocks(dtype.element_size(), args)) }
     }
 
@@ -304,7 +312,7 @@ impl dyn Device + '_ {
         view.check("matrix set to the identity");
         let args = SetIdentityArgs {
             buf: view.data.address(),
-            guard: guard_address(guard),
+            guard: word_address("guard", guard),
             ld: view.leading_dimension,
             rows: view.rows,
             cols: view.cols,
@@ -322,7 +330,7 @@ impl dyn Device + '_ {
     /// is not 0.
     pub fn fill(&self, dtype: DType, data: Buffer, value: [u64; 2], guard: Option<Buffer>) -> Result<()> {
         let count = data.bytes() / dtype.size();
-        let args = FillArgs { buf: data.address(), guard: guard_address(guard), count, value };
+        let args = FillArgs { buf: data.address(), guard: word_address("guard", guard), count, value };
         // SAFETY: `count` elements fit into the buffer, the guard holds a word.
         unsafe { self.launch(&Operation::Fill(dtype.element_size(), args)) }
     }
@@ -425,9 +433,10 @@ impl dyn Device + '_ {
     }
 }
 
-fn guard_address(guard: Option<Buffer>) -> u64 {
-    guard.map_or(0, |word| {
-        check("guard", word, 4, 1, 1, 1);
+/// The address of a word, null if there is none.
+fn word_address(what: &str, word: Option<Buffer>) -> u64 {
+    word.map_or(0, |word| {
+        check(what, word, 4, 1, 1, 1);
         word.address()
     })
 }

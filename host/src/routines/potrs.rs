@@ -69,21 +69,21 @@ pub fn potrs(plan: &PotrsPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let moving = scratch.buffer().slice(workspace_bytes + STATUS_BYTES, moving);
     let rank = Rank { device, communicator, scratch: moving };
 
-    rank.forward(plan.a(), a, work)?;
-    rank.complete(plan.a(), work)?;
-    rank.forward(plan.b(), b, b_work)?;
-    if plan.conjugates() {
-        device.conjugate(dtype, b_work)?;
-    }
-
     device.fill(DType::I32, status.max, [0; 2], None)?;
     let view = solver_view(plan.a(), work);
     let at = plan.grid().coordinate(communicator.rank());
     let (row_map, col_map) = (plan.a().rows().global_map(at.row), plan.a().cols().global_map(at.col));
     match plan.valid_part() {
-        // What is not the caller's in there is finite, and reading on end is faster.
-        Triangle::Both => device.find_non_finite_anywhere(dtype, view.data, status.word(0))?,
-        part => device.find_non_finite(&view, row_map, col_map, part, status.word(0))?,
+        Triangle::Both => rank.forward_whole(plan.a(), a, work, status.word(0))?,
+        part => {
+            rank.forward(plan.a(), a, work)?;
+            rank.complete(plan.a(), work)?;
+            device.find_non_finite(&view, row_map, col_map, part, status.word(0))?;
+        }
+    }
+    rank.forward(plan.b(), b, b_work)?;
+    if plan.conjugates() {
+        device.conjugate(dtype, b_work)?;
     }
     communicator.all_reduce(Reduction::MaxI32, status.word(0))?;
     // A solver may not end on input that is not finite: give it the identity instead.

@@ -167,7 +167,7 @@ fn conversion_in_place(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u6
     let scratch = unsafe { DeviceBuffer::<u32>::uninitialized(WORDS / 16) }.unwrap();
     large.on_copy(|large| {
         let (data, scratch) = (large.result(offset), gpu::window(&scratch));
-        large.device.convert_in_place(DType::F32, data, &InPlace::new(rows, cols), scratch).unwrap();
+        large.device.convert_in_place(DType::F32, data, &InPlace::new(rows, cols), scratch, None).unwrap();
     });
     large.expect(&format!("{rows} × {cols}, in place"), |place| {
         match element(place, offset, rows, cols, rows) {

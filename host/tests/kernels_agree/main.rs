@@ -248,9 +248,9 @@ proptest! {
     ) {
         let matrix = Memory::new((offset + rows * cols) * dtype.size());
         let scratch = Memory::new(room * rows.max(cols) * dtype.size());
-        agree([matrix, scratch], order, |device, [matrix, scratch]| {
-            let matrix = from_element(offset, dtype, matrix);
-            device.convert_in_place(dtype, matrix, &InPlace::new(rows, cols), scratch).unwrap();
+        agree([matrix, scratch, Memory::of(&[0_i32])], order, |device, [matrix, scratch, flag]| {
+            let matrix = from_element(offset, dtype, matrix).slice(0, rows * cols * dtype.size());
+            device.convert_in_place(dtype, matrix, &InPlace::new(rows, cols), scratch, Some(flag)).unwrap();
         });
     }
 
@@ -268,7 +268,7 @@ proptest! {
         agree([matrix, scratch], order, |device, [matrix, scratch]| {
             let matrix = from_element(offset, dtype, matrix);
             match reverse {
-                false => device.convert_in_place(dtype, matrix, &dealing, scratch).unwrap(),
+                false => device.convert_in_place(dtype, matrix, &dealing, scratch, None).unwrap(),
                 true => device.restore_in_place(dtype, matrix, &dealing, scratch).unwrap(),
             }
         });
@@ -277,11 +277,18 @@ proptest! {
     #[test]
     fn every_step_of_the_conversion_in_place(
         groups in 1_u64..4, p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, len in 1_u64..80, stride in 1_u64..400,
-        offset in 0_u64..3, dtype in any_dtype(), order in any_order(),
+        bad: Option<prop::sample::Index>, offset in 0_u64..3, dtype in any_dtype(), order in any_order(),
     ) {
         let (size, from) = (dtype.element_size(), offset * dtype.size());
-        agree([Memory::new(from + p * q * g * g * dtype.size())], order, |device, [matrix]| {
-            let args = TransposeBlocksArgs { buf: matrix.address() + from, p, q, g };
+        let mut matrix = Memory::new(from + p * q * g * g * dtype.size());
+        if let Some(bad) = bad {
+            let words: &mut [u32] = bytemuck::cast_slice_mut(&mut matrix.0);
+            let place = bad.index(words.len());
+            words[place] = 0x7FF0_0000;
+        }
+        agree([matrix, Memory::of(&[0_i32])], order, |device, [matrix, flag]| {
+            let exponents = dtype.real_type().exponents();
+            let args = TransposeBlocksArgs { buf: matrix.address() + from, p, q, g, flag: flag.address(), exponents };
             // SAFETY: the buffer holds the matrix.
             unsafe { device.launch(&Operation::TransposeBlocks(size, args)).unwrap() };
         });

@@ -1,7 +1,8 @@
 use crate::support::*;
+use bytemuck::Pod;
 use meshsolve_kernels::args::{CopyLinesArgs, MoveSegmentsArgs, TransposeBlocksArgs};
 use meshsolve_kernels::emulator::Order;
-use meshsolve_kernels::launch::{Share, copy_lines, move_segments, transpose_blocks};
+use meshsolve_kernels::launch::{ElementSize, RealType, Share, copy_lines, move_segments, transpose_blocks};
 use proptest::prelude::*;
 
 /// A matrix of `p·g` rows and `q·g` columns, cut at every `stride`-th segment, `offset` elements behind
@@ -33,7 +34,8 @@ impl Case {
         let mut scratch = Buffer::new(&encoded::<T>(2, cuts * self.g));
         let start = buf.address() + (self.offset * size_of::<T>()) as u64;
         let [p, q, g, stride] = [self.p, self.q, self.g, self.stride].map(|x| x as u64);
-        let transpose = transpose_blocks(T::SIZE, TransposeBlocksArgs { buf: start, p, q, g });
+        let blocks = TransposeBlocksArgs { buf: start, p, q, g, flag: 0, exponents: [0; 2] };
+        let transpose = transpose_blocks(T::SIZE, blocks);
         run_on_blocks(transpose, self.blocks, order);
 
         let at = |place: usize| self.offset + place;
@@ -78,6 +80,40 @@ fn conversion_of_blocks_around_tile_edges_in_all_orders() {
             let case = Case { p, q, g, stride, offset: 0, blocks: [u32::MAX, 2][at % 2] };
             case.check_all(order);
             Case { offset: 1 + at % 3, ..case }.check_all(order);
+        }
+    }
+}
+
+/// Puts `bad` at places of a matrix of 2·g × g numbers, and one behind it, where it does not count.
+fn check_numbers<R: Pod>(real: RealType, parts: usize, [finite, bad]: [R; 2], g: usize, offset: usize) {
+    let size = ElementSize::from_bytes(parts * size_of::<R>()).unwrap();
+    let count = parts * 2 * g * g;
+    for place in (0..count).step_by(7).chain([count - 1, count]) {
+        let mut numbers = vec![finite; parts * offset + count + 1];
+        numbers[parts * offset + place] = bad;
+        let (mut buf, mut flag) = (Buffer::new(&numbers), Buffer::new(&[0_i32]));
+        let args = TransposeBlocksArgs {
+            buf: buf.address() + (parts * offset * size_of::<R>()) as u64,
+            p: 2,
+            q: 1,
+            g: g as u64,
+            flag: flag.address(),
+            exponents: real.exponents(),
+        };
+        run_on_blocks(transpose_blocks(size, args), 3, Order::Shuffled(place as u64));
+        buf.values();
+        assert_eq!(flag.values()[0], (place < count).into(), "{real:?}, {parts}, {place} of {count}");
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_found_in_passing() {
+    for (g, offset) in [(4, 0), (36, 0), (36, 1), (7, 0), (1, 0)] {
+        for parts in [1, 2] {
+            check_numbers(RealType::F32, parts, [f32::MAX, f32::NAN], g, offset);
+            check_numbers(RealType::F32, parts, [-f32::MAX, f32::NEG_INFINITY], g, offset);
+            check_numbers(RealType::F64, parts, [f64::MIN, f64::NAN], g, offset);
+            check_numbers(RealType::F64, parts, [f64::MAX, f64::INFINITY], g, offset);
         }
     }
 }

@@ -89,7 +89,7 @@ fn compare(
 
     fill(&mut first)?;
     device.convert_forward(&by_rows, &by_cols, row_map, col_map)?;
-    device.convert_in_place(dtype, row_major, &InPlace::new(rows, cols), window(&slabs))?;
+    device.convert_in_place(dtype, row_major, &InPlace::new(rows, cols), window(&slabs), None)?;
     stream.synchronize()?;
     expect_equal(&first, &second)?;
 
@@ -101,7 +101,13 @@ fn compare(
         (
             "convert-in-place",
             Box::new(|| {
-                Ok(device.convert_in_place(dtype, row_major, &InPlace::new(rows, cols), window(&slabs))?)
+                Ok(device.convert_in_place(
+                    dtype,
+                    row_major,
+                    &InPlace::new(rows, cols),
+                    window(&slabs),
+                    None,
+                )?)
             }),
         ),
     ];
