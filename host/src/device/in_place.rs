@@ -126,12 +126,13 @@ mod tests {
             start + (b * args.g + i) * args.p + a
         };
         let is_cut = |segment: u64| segment.is_multiple_of(args.stride);
-        let mut seen = vec![false; count as usize];
+        let index = |segment: u64| usize::try_from(segment).expect("an index of this process");
+        let mut seen = vec![false; index(count)];
         let (mut longest, mut all, mut number) = (0, 0, 0);
         let (cuts, others): (Vec<u64>, Vec<u64>) = (0..count).partition(|&segment| is_cut(segment));
         for start in cuts.into_iter().chain(others) {
             let (mut at, mut length) = (start, 0);
-            while !std::mem::replace(&mut seen[at as usize], true) {
+            while !std::mem::replace(&mut seen[index(at)], true) {
                 length += 1;
                 at = target(at);
                 if is_cut(at) {
