@@ -70,7 +70,7 @@ pub(crate) unsafe fn transpose_blocks<T: Carrier, const EDGE: u32>(args: &Transp
 /// The segment whose contents belong at segment `d`.
 #[inline(always)]
 fn source_of(d: u64, args: &MoveSegmentsArgs) -> u64 {
-    let (within, _) = split(d, args.group());
+    let within = if args.groups > 1 { split(d, args.group()).0 } else { d };
     let (a, rest) = split(within, args.p);
     let (i, b) = split(rest, args.g);
     d - within + (a * args.g + i) * args.q + b
