@@ -6,7 +6,7 @@ use crate::view;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
 use meshsolve::DType;
-use meshsolve::device::{Buffer, Device, IndexMap, Permutation, Triangle};
+use meshsolve::device::{Buffer, Device, InPlace, IndexMap, Permutation, Triangle};
 
 /// Words of each of the two large buffers.
 const WORDS: usize = (1 << 31) + (1 << 16);
@@ -171,7 +171,7 @@ fn conversion_in_place(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u6
     let scratch = unsafe { DeviceBuffer::<u32>::uninitialized(WORDS / 16) }.unwrap();
     large.on_copy(|large| {
         let (data, scratch) = (large.result(offset), gpu::window(&scratch));
-        large.device.convert_in_place(DType::F32, data, rows, cols, scratch).unwrap();
+        large.device.convert_in_place(DType::F32, data, &InPlace::new(rows, cols), scratch, None).unwrap();
     });
     large.expect(&format!("{rows} × {cols}, in place"), |place| {
         match element(place, offset, rows, cols, rows) {
