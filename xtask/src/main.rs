@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         Task::Plots { check } => page("performance", check),
         Task::Bench { gpu: Some(GpuBench::Kernels) } => gpu::bench_kernels(),
         Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_potrs(),
-        Task::Bench { gpu: None } => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
+        Task::Bench { gpu: None } => bench(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -111,6 +111,10 @@ fn run_example(environment: &Environment) -> Outcome {
 
 fn doc() -> Outcome {
     process::run(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn bench() -> Outcome {
+    process::run(cargo().args(["bench", "--package", "meshsolve-benches", "--features", "criterion"]))
 }
 
 /// Makes or checks a page of docs/. With optimisation, because planning is timed.
