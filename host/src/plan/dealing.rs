@@ -35,10 +35,12 @@ impl Phase {
                     .map(|(proc, LocalTile(slot))| Home { proc: index(proc), slot: index(slot) })
             })
             .collect();
-        let exchanges = exchanges(procs, travels(&homes, slots).map(|p| (p.from, p.to)).collect());
+        let passengers = passengers(&homes, slots);
+        let exchanges = exchanges(procs, &passengers);
         // Two parts may be under way at one time.
         let units = if parts > 1 { transport.units / 2 } else { transport.units };
-        let play = Play::new(procs, slots, homes, Transport { units, ..transport }, dimension.tile());
+        let play =
+            Play::new(procs, slots, homes, &passengers, Transport { units, ..transport }, dimension.tile());
         Self::new(play.rounds(exchanges.iter().map(Vec::as_slice)), parts)
     }
 }
@@ -59,20 +61,24 @@ struct Passenger {
 }
 
 /// The tiles that belong on another process than the one they start from, in their order.
-fn travels(homes: &[Option<Home>], slots: usize) -> impl Iterator<Item = Passenger> {
+fn passengers(homes: &[Option<Home>], slots: usize) -> Vec<Passenger> {
+    let mut passengers = Vec::with_capacity(homes.len());
     // Without slots there is no tile.
-    let rows = homes.chunks(slots.max(1)).enumerate();
-    rows.flat_map(move |(from, row)| {
-        let tiles = row.iter().enumerate();
-        tiles.filter_map(move |(slot, home)| {
-            let to = (*home)?.proc;
-            (to != from).then_some(Passenger { tile: from * slots + slot, from, to })
-        })
-    })
+    for (from, homes) in homes.chunks(slots.max(1)).enumerate() {
+        for (slot, home) in homes.iter().enumerate() {
+            if let &Some(Home { proc: to, .. }) = home
+                && to != from
+            {
+                passengers.push(Passenger { tile: from * slots + slot, from, to });
+            }
+        }
+    }
+    passengers
 }
 
 /// Groups (from, to) edges into exchanges; see [`Phase::dealing`].
-fn exchanges(procs: usize, mut edges: Vec<(usize, usize)>) -> Vec<Vec<(usize, usize)>> {
+fn exchanges(procs: usize, passengers: &[Passenger]) -> Vec<Vec<(usize, usize)>> {
+    let mut edges: Vec<_> = passengers.iter().map(|p| (p.from, p.to)).collect();
     let (mut out, mut into) = (vec![0usize; procs], vec![0usize; procs]);
     for &(from, to) in &edges {
         out[from] += 1;
@@ -84,7 +90,6 @@ fn exchanges(procs: usize, mut edges: Vec<(usize, usize)>) -> Vec<Vec<(usize, us
     let times = |count: &dyn Fn(usize) -> usize| -> Vec<usize> {
         (0..procs).flat_map(|p| std::iter::repeat_n(p, count(p))).collect()
     };
-    let travelling = edges.len();
     edges.extend(
         times(&|p| into[p].saturating_sub(out[p]))
             .into_iter()
@@ -92,7 +97,7 @@ fn exchanges(procs: usize, mut edges: Vec<(usize, usize)>) -> Vec<Vec<(usize, us
     );
     edges.extend(times(&|p| most - out[p].max(into[p])).into_iter().map(|p| (p, p)));
     let mut exchanges: Vec<_> = (0..most).map(|_| Vec::with_capacity(procs)).collect();
-    for (&edge, colour) in edges[..travelling].iter().zip(colour_edges(procs, &edges)) {
+    for (&edge, colour) in edges[..passengers.len()].iter().zip(colour_edges(procs, &edges)) {
         exchanges[colour].push(edge);
     }
     exchanges.retain(|exchange| !exchange.is_empty());
@@ -181,6 +186,7 @@ impl Play {
         procs: usize,
         slots: usize,
         homes: Vec<Option<Home>>,
+        passengers: &[Passenger],
         transport: Transport,
         tile_len: u64,
     ) -> Self {
@@ -213,7 +219,7 @@ impl Play {
             .collect();
 
         let mut queues = vec![Queue::default(); procs * procs];
-        for Passenger { from, to, .. } in travels(&homes, slots) {
+        for &Passenger { from, to, .. } in passengers {
             queues[from * procs + to].rest.end += 1;
         }
         let mut first = 0;
@@ -226,7 +232,7 @@ impl Play {
         // Best are those that stand where a tile of another process belongs.
         let whose = |tile: usize| wanted[tile].map(|waiting| stands[waiting].0);
         for best in [true, false] {
-            for Passenger { tile, from, to } in travels(&homes, slots) {
+            for &Passenger { tile, from, to } in passengers {
                 if whose(tile).is_some_and(|proc| proc != from) == best {
                     let queue = &mut queues[from * procs + to].rest;
                     rest[queue.end] = tile;
@@ -234,7 +240,7 @@ impl Play {
                 }
             }
         }
-        for Passenger { tile, from, to } in travels(&homes, slots) {
+        for &Passenger { tile, from, to } in passengers {
             let queue = &mut queues[from * procs + to];
             if whose(tile) == Some(from) {
                 queue.pressing.push(tile);
