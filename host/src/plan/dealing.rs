@@ -10,11 +10,22 @@ use super::phase::{LocalMove, Phase, Place, Round, Transfer, Transport, index};
 use crate::layout::{GlobalTile, LocalTile};
 use std::ops::Range;
 
-impl Phase {
-    /// Stage 3: brings whole tiles to their owners. The tile `k` stands at slot k mod Lt of process
-    /// k / Lt, with Lt tiles in each buffer; `place` says on which process and in which slot it belongs,
-    /// or `None` for a tile of padding alone, which is not moved and may be overwritten. No two tiles may
-    /// have one place.
+/// Stage 3 along one dimension: which tiles change processes, and in which exchanges. How they travel is
+/// left to [`Deal::phase`].
+pub struct Deal {
+    procs: usize,
+    slots: usize,
+    tile_len: u64,
+    homes: Vec<Option<Home>>,
+    passengers: Vec<Passenger>,
+    /// Exchange by exchange: (from, to).
+    exchanges: Vec<Vec<(usize, usize)>>,
+}
+
+impl Deal {
+    /// Brings whole tiles to their owners. The tile `k` stands at slot k mod Lt of process k / Lt, with Lt
+    /// tiles in each buffer; `place` says on which process and in which slot it belongs, or `None` for a
+    /// tile of padding alone, which is not moved and may be overwritten. No two tiles may have one place.
     ///
     /// The transfers are the edges of a bipartite multigraph of senders and receivers. A process that
     /// has fewer tiles to send than to receive, or fewer of both than the busiest, gets idle edges, which
@@ -22,13 +33,9 @@ impl Phase {
     /// sends and receives one tile (or idles) in each exchange. So there are as many exchanges as the
     /// busiest process has tiles, and no process ever holds more tiles than its matrix has slots: with
     /// the scratch there is always room for one more.
-    pub fn dealing(
-        dimension: &Dimension,
-        transport: Transport,
-        place: impl Fn(GlobalTile) -> Option<(u64, LocalTile)>,
-    ) -> Self {
+    pub fn new(dimension: &Dimension, place: impl Fn(GlobalTile) -> Option<(u64, LocalTile)>) -> Self {
+        let procs = index(dimension.procs());
         let slots = index(dimension.capacity() / dimension.tile());
-        let (procs, parts) = (index(dimension.procs()), dimension.tile() / transport.unit);
         let homes: Vec<Option<Home>> = (0..dimension.procs() * slots as u64)
             .map(|k| {
                 place(GlobalTile(k))
@@ -37,11 +44,16 @@ impl Phase {
             .collect();
         let passengers = passengers(&homes, slots);
         let exchanges = exchanges(procs, &passengers);
+        Self { procs, slots, tile_len: dimension.tile(), homes, passengers, exchanges }
+    }
+
+    /// The rounds in which the tiles travel.
+    pub fn phase(&self, transport: Transport) -> Phase {
+        let parts = self.tile_len / transport.unit;
         // Two parts may be under way at one time.
         let units = if parts > 1 { transport.units / 2 } else { transport.units };
-        let play =
-            Play::new(procs, slots, homes, &passengers, Transport { units, ..transport }, dimension.tile());
-        Self::new(play.rounds(exchanges.iter().map(Vec::as_slice)), parts)
+        let play = Play::new(self, Transport { units, ..transport });
+        Phase::new(play.rounds(self.exchanges.iter().map(Vec::as_slice)), parts)
     }
 }
 
@@ -76,7 +88,7 @@ fn passengers(homes: &[Option<Home>], slots: usize) -> Vec<Passenger> {
     passengers
 }
 
-/// Groups (from, to) edges into exchanges; see [`Phase::dealing`].
+/// Groups (from, to) edges into exchanges; see [`Deal::new`].
 fn exchanges(procs: usize, passengers: &[Passenger]) -> Vec<Vec<(usize, usize)>> {
     let mut edges: Vec<_> = passengers.iter().map(|p| (p.from, p.to)).collect();
     let (mut out, mut into) = (vec![0usize; procs], vec![0usize; procs]);
@@ -158,14 +170,14 @@ fn last(list: &mut Vec<usize>, fits: impl Fn(&usize) -> bool) -> Option<usize> {
     std::iter::from_fn(|| list.pop()).find(fits)
 }
 
-struct Play {
+struct Play<'d> {
     transport: Transport,
     /// Elements in a tile.
     tile_len: u64,
     /// Slots of a process.
     slots: usize,
     /// By tile, which is named by the place it starts from, process · slots + slot: its final place.
-    homes: Vec<Option<Home>>,
+    homes: &'d [Option<Home>],
     /// By process · slots + slot: the tile that belongs there.
     wanted: Vec<Option<usize>>,
     /// By tile: on which process it is, and where.
@@ -181,15 +193,9 @@ struct Play {
     rest: Vec<usize>,
 }
 
-impl Play {
-    fn new(
-        procs: usize,
-        slots: usize,
-        homes: Vec<Option<Home>>,
-        passengers: &[Passenger],
-        transport: Transport,
-        tile_len: u64,
-    ) -> Self {
+impl<'d> Play<'d> {
+    fn new(deal: &'d Deal, transport: Transport) -> Self {
+        let &Deal { procs, slots, tile_len, ref homes, ref passengers, .. } = deal;
         let tiles = procs * slots;
         let mut wanted = vec![None; tiles];
         let mut stands = Vec::with_capacity(tiles);
@@ -540,9 +546,10 @@ mod tests {
             let tile = self.unit * self.parts;
             let dimension =
                 Dimension::new(self.procs * self.slots * tile, tile, self.procs, Placement::Sharded);
-            Phase::dealing(&dimension, self.transport(), |k| {
+            let deal = Deal::new(&dimension, |k| {
                 self.places[index(k.0)].map(|place| (place / self.slots, LocalTile(place % self.slots)))
-            })
+            });
+            deal.phase(self.transport())
         }
 
         /// Every tile of the case arrives where it belongs, and comes back.

@@ -6,7 +6,7 @@
 //! those of stage 3 in [`dealing`].
 //!
 //! [`compaction`]: Phase::compaction
-//! [`dealing`]: Phase::dealing
+//! [`dealing`]: super::dealing
 
 /// Where a run of elements stands on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
