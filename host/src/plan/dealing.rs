@@ -53,7 +53,7 @@ impl Deal {
         // Two parts may be under way at one time.
         let units = if parts > 1 { transport.units / 2 } else { transport.units };
         let play = Play::new(self, Transport { units, ..transport });
-        Phase::new(play.rounds(self.exchanges.iter().map(Vec::as_slice)), parts)
+        Phase::new(play.rounds(&self.exchanges), parts)
     }
 }
 
@@ -265,8 +265,8 @@ impl<'d> Play<'d> {
     }
 
     /// Plays all exchanges and what goes with them.
-    fn rounds<'e>(mut self, exchanges: impl Iterator<Item = &'e [(usize, usize)]>) -> Vec<Round> {
-        let mut exchanges = exchanges.peekable();
+    fn rounds(mut self, exchanges: &[Vec<(usize, usize)>]) -> Vec<Round> {
+        let mut exchanges = exchanges.iter().map(Vec::as_slice).peekable();
         let packed = self.transport.packed;
         let mut rounds: Vec<Round> = Vec::new();
         let mut searched_again = false;

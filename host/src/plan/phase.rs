@@ -2,11 +2,8 @@
 //! them, as data.
 //!
 //! Positions are local elements of the dimension in the solver's buffer; whatever moves takes all of
-//! the buffer's other dimension with it. How the rounds of stage 2 come about is in [`compaction`],
-//! those of stage 3 in [`dealing`].
-//!
-//! [`compaction`]: Phase::compaction
-//! [`dealing`]: super::dealing
+//! the buffer's other dimension with it. How the rounds of stage 2 come about is in `compaction.rs`,
+//! those of stage 3 in `dealing.rs`.
 
 /// Where a run of elements stands on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
