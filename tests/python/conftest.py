@@ -2,7 +2,7 @@
 
 import os
 
-# Without optimisation: what surrounds our calls is small, so that compiling it takes the time, not running it.
+# Without optimisation: what surrounds our calls is small, so compiling it takes the time, not running it.
 os.environ["XLA_FLAGS"] = " ".join(
     [
         os.environ.get("XLA_FLAGS", ""),
