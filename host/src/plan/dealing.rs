@@ -450,6 +450,9 @@ impl<'d> Play<'d> {
 
     /// Has each process that has nothing else to move turn one cycle of its own tiles, by way of scratch.
     fn break_cycles(&mut self, round: &mut Round) {
+        if self.processes.iter().all(|process| process.cursor == self.slots) {
+            return;
+        }
         let mut idle = vec![true; self.processes.len()];
         for m in &round.moves {
             idle[index(m.proc)] = false;
