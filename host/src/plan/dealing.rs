@@ -203,13 +203,14 @@ impl<'d> Play<'d> {
         let processes = (0..procs)
             .map(|proc| {
                 let mut held = vec![None; slots + index(transport.units)];
-                for slot in 0..slots {
-                    let tile = proc * slots + slot;
+                let first = proc * slots;
+                for (slot, (held, home)) in held.iter_mut().zip(&homes[first..first + slots]).enumerate() {
+                    let tile = first + slot;
                     stands.push((proc, slot));
-                    let Some(home) = homes[tile] else { continue };
+                    let &Some(home) = home else { continue };
                     let before = wanted[home.proc * slots + home.slot].replace(tile);
                     assert!(before.is_none(), "two tiles belong in one place");
-                    held[slot] = Some(tile);
+                    *held = Some(tile);
                     unfinished += usize::from(home != Home { proc, slot });
                 }
                 Process {
@@ -450,6 +451,9 @@ impl<'d> Play<'d> {
 
     /// Has each process that has nothing else to move turn one cycle of its own tiles, by way of scratch.
     fn break_cycles(&mut self, round: &mut Round) {
+        if self.processes.iter().all(|process| process.cursor == self.slots) {
+            return;
+        }
         let mut idle = vec![true; self.processes.len()];
         for m in &round.moves {
             idle[index(m.proc)] = false;
