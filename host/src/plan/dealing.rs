@@ -9,6 +9,11 @@ use super::dimension::Dimension;
 use super::phase::{LocalMove, Phase, Place, Round, Transfer, Transport, index};
 use crate::layout::{GlobalTile, LocalTile};
 
+/// Most tiles that change slots on a process beside an exchange of packed tiles, while others are packed
+/// and unpacked: more would take longer than the exchange, and the next one would wait. A process keeps no
+/// more tiles than it sends, so none has to wait for long.
+const SHIFTS: usize = 2;
+
 impl Phase {
     /// Stage 3: brings whole tiles to their owners. The tile `k` stands at slot k mod Lt of process
     /// k / Lt, with Lt tiles in each buffer; `place` says on which process and in which slot it belongs,
@@ -100,6 +105,10 @@ struct Process {
     writes: Option<Spot>,
     /// Slots to look at, because they became vacant or their tile came to this process.
     open: Vec<usize>,
+    /// Those of them that are left to the next round.
+    deferred: Vec<usize>,
+    /// Tiles that changed slots in this round.
+    shifts: usize,
     /// Slots that were searched for cycles.
     searched: Vec<bool>,
     cursor: usize,
@@ -176,6 +185,8 @@ impl Play {
             reads: None,
             writes: None,
             open: (0..slots).collect(),
+            deferred: Vec::new(),
+            shifts: 0,
             searched: vec![false; slots],
             cursor: 0,
         };
@@ -223,6 +234,7 @@ impl Play {
         let mut passengers = if packed { Vec::new() } else { self.choose(exchanges.next()) };
         while self.unfinished > 0 {
             let mut round = Round::default();
+            self.processes.iter_mut().for_each(|process| process.shifts = 0);
             // Before the first exchange nothing hides a move, so only what it sends is packed.
             let exposed = packed && rounds.is_empty() && exchanges.peek().is_some();
             self.begin(&mut round, &passengers);
@@ -391,18 +403,32 @@ impl Play {
         }
     }
 
-    /// Moves every tile whose final slot is vacant, and those whose slots become vacant by that.
+    /// Moves every tile whose final slot is vacant, and those whose slots become vacant by that; beside an
+    /// exchange of packed tiles no more than [`SHIFTS`] from slot to slot.
     fn settle(&mut self, round: &mut Round) {
+        let most = if self.transport.packed && !round.transfers.is_empty() { SHIFTS } else { usize::MAX };
         for proc in 0..self.processes.len() {
             while let Some(slot) = self.processes[proc].open.pop() {
                 let target = Spot::Slot(slot);
                 let vacant = self.processes[proc].slots[slot].is_none() && !self.processes[proc].busy(target);
                 let Some(tile) = self.wanted(proc, slot).filter(|_| vacant) else { continue };
                 let (stands, spot) = self.stands[tile];
-                if stands == proc && !self.processes[proc].busy(spot) {
-                    self.shift(round, proc, spot, target);
+                let process = &mut self.processes[proc];
+                if stands != proc || process.busy(spot) {
+                    continue;
                 }
+                if matches!(spot, Spot::Slot(_)) {
+                    if process.shifts == most {
+                        process.deferred.push(slot);
+                        continue;
+                    }
+                    process.shifts += 1;
+                }
+                self.shift(round, proc, spot, target);
             }
+            // In the order in which they were found.
+            let process = &mut self.processes[proc];
+            process.open.extend(process.deferred.drain(..).rev());
         }
     }
 
@@ -593,6 +619,27 @@ mod tests {
         #[test]
         fn any_order_of_tiles(case in case(1u64..=8)) {
             case.check();
+        }
+    }
+
+    #[test]
+    fn packed_tiles_do_not_wait_for_others_that_change_slots() {
+        for procs in 2..=6 {
+            for slots in [6, 12, 16, 30] {
+                let case = cyclic(procs, slots, procs * slots, 1, true);
+                let phase = case.phase();
+                for round in phase.rounds().filter(|round| !round.transfers.is_empty()) {
+                    for proc in 0..procs {
+                        let moves: Vec<_> = round.moves_of(proc).collect();
+                        let in_matrix = |place| matches!(place, Place::Matrix(_));
+                        let shifts =
+                            moves.iter().filter(|m| in_matrix(m.source) && in_matrix(m.target)).count();
+                        assert!(shifts <= SHIFTS, "{procs} processes, {slots} slots: {moves:?}");
+                        // Beside those one is packed, and one or two unpacked.
+                        assert!(moves.len() <= SHIFTS + 3, "{procs} processes, {slots} slots: {moves:?}");
+                    }
+                }
+            }
         }
     }
 
