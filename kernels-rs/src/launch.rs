@@ -11,10 +11,14 @@ pub const THREADS: u32 = 256;
 /// Most blocks in a grid; a kernel with more work loops over it.
 const MAX_BLOCKS: u64 = 1 << 20;
 
-/// Most blocks of a copy that runs beside an exchange. Fewer than any data centre GPU has multiprocessors;
-/// each has [`COPIED`] accesses of up to 16 bytes under way per thread. Between two H200s 32 and 64 blocks
-/// copied slower than the link carried, and as many as fit kept the exchange waiting.
-const PART_BLOCKS: u64 = 96;
+/// Most blocks of a copy that runs beside an exchange: fewer than any data centre GPU has multiprocessors, for
+/// an exchange needs some for itself. Between two H200s 48 and 64 blocks copied slower than the link carried,
+/// and with 96 the exchange took longer.
+const PART_BLOCKS: u64 = 80;
+
+/// How many times [`THREADS`] such a block has: few blocks must have enough under way. At once the copies, at
+/// four times the exchange took longer.
+const PART_THREADS: u32 = 2;
 
 /// Vectors of 16 bytes that a thread carries of a tile.
 pub(crate) const TILE_VECTORS: u32 = 4;
@@ -116,6 +120,14 @@ impl Share {
         match self {
             Self::Whole => MAX_BLOCKS,
             Self::Part => PART_BLOCKS,
+        }
+    }
+
+    /// Threads of a block, in units of [`THREADS`].
+    const fn threads(self) -> u32 {
+        match self {
+            Self::Whole => 1,
+            Self::Part => PART_THREADS,
         }
     }
 }
@@ -273,14 +285,15 @@ pub fn copy_lines(size: ElementSize, args: CopyLinesArgs, share: Share) -> Call<
         len: args.len / wide,
         ..args
     };
-    let lines = Geometry::lines(args.len, args.lines, 1);
-    let (x, y) = (u64::from(lines.block[0]), u64::from(lines.block[1]));
+    let [x, rows, z] = Geometry::lines(args.len, args.lines, 1).block;
+    let block = [x, rows * share.threads(), z];
+    let (x, y) = (u64::from(block[0]), u64::from(block[1]));
     let along = copied_of_line(args.len, x);
     let (width, height) = (x * along, y * (COPIED / along));
     let items = ceil_div(args.len, width) * ceil_div(args.lines, height);
     Call {
         kernel: size.pick(["copy_lines_b4", "copy_lines_b8", "copy_lines_b16"]),
-        geometry: Geometry { block: lines.block, ..Geometry::blocks(items.min(share.blocks()), 0) },
+        geometry: Geometry { block, ..Geometry::blocks(items.min(share.blocks()), 0) },
         args,
     }
 }

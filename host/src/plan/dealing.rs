@@ -10,6 +10,11 @@ use super::phase::{LocalMove, Phase, Place, Round, Transfer, Transport, index};
 use crate::layout::{GlobalTile, LocalTile};
 use std::ops::Range;
 
+/// Most tiles that change slots on a process beside an exchange of packed tiles, while others are packed
+/// and unpacked: more would take longer than the exchange, and the next one would wait. A process keeps no
+/// more tiles than it sends, so none has to wait for long.
+const SHIFTS: usize = 2;
+
 /// Stage 3 along one dimension: which tiles change processes, and in which exchanges. How they travel is
 /// left to [`Deal::phase`].
 pub struct Deal {
@@ -131,6 +136,10 @@ struct Process {
     writes: Option<Spot>,
     /// Slots to look at, because they became vacant or their tile came to this process.
     open: Vec<usize>,
+    /// Those of them that are left to the next round.
+    deferred: Vec<usize>,
+    /// Tiles that changed slots in this round.
+    shifts: usize,
     /// Slots that were searched for cycles.
     searched: Vec<bool>,
     cursor: usize,
@@ -219,6 +228,8 @@ impl<'d> Play<'d> {
                     reads: None,
                     writes: None,
                     open: (0..slots).collect(),
+                    deferred: Vec::new(),
+                    shifts: 0,
                     searched: vec![false; slots],
                     cursor: 0,
                 }
@@ -278,6 +289,7 @@ impl<'d> Play<'d> {
             let moves = rounds.last().map_or(0, |round| round.moves.len());
             let mut round =
                 Round { transfers: Vec::with_capacity(passengers.len()), moves: Vec::with_capacity(moves) };
+            self.processes.iter_mut().for_each(|process| process.shifts = 0);
             // Before the first exchange nothing hides a move, so only what it sends is packed.
             let exposed = packed && rounds.is_empty() && exchanges.peek().is_some();
             self.begin(&mut round, &passengers);
@@ -435,17 +447,31 @@ impl<'d> Play<'d> {
         self.vacated(proc, from);
     }
 
-    /// Moves every tile whose final slot is vacant, and those whose slots become vacant by that.
+    /// Moves every tile whose final slot is vacant, and those whose slots become vacant by that; beside an
+    /// exchange of packed tiles no more than [`SHIFTS`] from slot to slot.
     fn settle(&mut self, round: &mut Round) {
+        let most = if self.transport.packed && !round.transfers.is_empty() { SHIFTS } else { usize::MAX };
         for proc in 0..self.processes.len() {
             while let Some(slot) = self.processes[proc].open.pop() {
                 let vacant = self.processes[proc].held[slot].is_none() && !self.processes[proc].busy(slot);
                 let Some(tile) = self.wanted(proc, slot).filter(|_| vacant) else { continue };
                 let (stands, spot) = self.stands[tile];
-                if stands == proc && !self.processes[proc].busy(spot) {
-                    self.shift(round, proc, spot, slot);
+                let process = &mut self.processes[proc];
+                if stands != proc || process.busy(spot) {
+                    continue;
                 }
+                if spot < process.slots {
+                    if process.shifts == most {
+                        process.deferred.push(slot);
+                        continue;
+                    }
+                    process.shifts += 1;
+                }
+                self.shift(round, proc, spot, slot);
             }
+            // In the order in which they were found.
+            let process = &mut self.processes[proc];
+            process.open.extend(process.deferred.drain(..).rev());
         }
     }
 
@@ -637,6 +663,27 @@ mod tests {
         #[test]
         fn any_order_of_tiles(case in case(1u64..=8)) {
             case.check();
+        }
+    }
+
+    #[test]
+    fn packed_tiles_do_not_wait_for_others_that_change_slots() {
+        for procs in 2..=6 {
+            for slots in [6, 12, 16, 30] {
+                let case = cyclic(procs, slots, procs * slots, 1, true);
+                let phase = case.phase();
+                for round in phase.rounds().filter(|round| !round.transfers.is_empty()) {
+                    for proc in 0..procs {
+                        let moves: Vec<_> = round.moves_of(proc).collect();
+                        let in_matrix = |place| matches!(place, Place::Matrix(_));
+                        let shifts =
+                            moves.iter().filter(|m| in_matrix(m.source) && in_matrix(m.target)).count();
+                        assert!(shifts <= SHIFTS, "{procs} processes, {slots} slots: {moves:?}");
+                        // Beside those one is packed, and one or two unpacked.
+                        assert!(moves.len() <= SHIFTS + 3, "{procs} processes, {slots} slots: {moves:?}");
+                    }
+                }
+            }
         }
     }
 

@@ -87,8 +87,8 @@ pub struct MatrixPlan {
 
 /// A slab travels in parts of at least so many bytes: small enough that packing the first one and
 /// unpacking the last one, which nothing goes beside, are short; large enough for the link's full rate,
-/// since every exchange costs some time however short (two H200s).
-pub const UNIT_BYTES: u64 = 128 << 20;
+/// since every exchange costs some time however short. Between two H200s 256 MiB were best, before 128.
+pub const UNIT_BYTES: u64 = 256 << 20;
 
 /// A piece of a replicated result that a rank hands to another: some of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
