@@ -7,8 +7,8 @@ use super::price::{Price, Way};
 use super::request::{Layout, ProductRequest};
 use super::tile::suggest_tile;
 use super::{OperandSpec, explain};
+use crate::Result;
 use crate::layout::ProcessGrid;
-use crate::{Error, Result};
 use std::fmt::Write as _;
 
 /// The product C = A·B: the ways of A, B and C, the scratch, the operands.
@@ -76,9 +76,7 @@ impl ProductPlan {
     pub fn new(request: &ProductRequest) -> Result<Self> {
         let (plans, considered) = Self::consider(request);
         let cheapest = candidate::cheapest(plans, |plan| plan.price);
-        cheapest.ok_or_else(|| -> Error {
-            candidate::none(request.grid, request.layout, request.view, &considered)
-        })
+        cheapest.ok_or_else(|| candidate::none(request.grid, request.layout, request.view, &considered))
     }
 
     /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
