@@ -173,6 +173,9 @@ pub struct ConvertArgs {
 ///
 /// The matrix is then column-major in parts: as memory, `[p][g][q][segment of g elements]` of what
 /// has to become `[q][g][p][segment]`, which [`MoveSegmentsArgs`] does.
+///
+/// Every element is looked at in passing: the word at `flag`, if that is not null, becomes 1 if some
+/// aligned 64 bits have all bits of one of `exponents`, and is left alone otherwise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct TransposeBlocksArgs {
@@ -184,10 +187,15 @@ pub struct TransposeBlocksArgs {
     pub q: u64,
     /// Edge of a block.
     pub g: u64,
+    /// Address of an `i32`, or null.
+    pub flag: Address,
+    /// The exponents of the real numbers in 64 bits, as masks: all bits set where a number is not finite.
+    pub exponents: [u64; 2],
 }
 
-/// Arguments of `move_segments`: memory that is `[p][g][q][segment]` becomes `[q][g][p][segment]` in
-/// place. The segment at `(a·g + i)·q + b` moves to `(b·g + i)·p + a`.
+/// Arguments of `move_segments`: memory that is `[groups][p][g][q][segment]` becomes
+/// `[groups][q][g][p][segment]` in place. In its group the segment at `(a·g + i)·q + b` moves to
+/// `(b·g + i)·p + a`. The same with `p` and `q` exchanged moves it back.
 ///
 /// Every `stride`-th segment is a cut, and the k-th cut's contents must already be the k-th segment of
 /// the scratch: a cycle with cuts can be moved as several chains at once.
@@ -198,6 +206,8 @@ pub struct MoveSegmentsArgs {
     pub buf: Address,
     /// The contents of all cuts.
     pub scratch: Address,
+    /// Groups of p·g·q segments, each of which is permuted by itself.
+    pub groups: u64,
     /// First extent before, last extent after.
     pub p: u64,
     /// Last extent before, first extent after.
@@ -214,6 +224,12 @@ impl MoveSegmentsArgs {
     /// Number of segments in the buffer.
     #[inline(always)]
     pub const fn segments(&self) -> u64 {
+        self.groups * self.group()
+    }
+
+    /// Number of segments in a group.
+    #[inline(always)]
+    pub const fn group(&self) -> u64 {
         self.p * self.g * self.q
     }
 

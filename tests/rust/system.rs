@@ -1,4 +1,4 @@
-//! The Cholesky solve on simulated ranks: residuals by plain loops on dense copies.
+//! Solves of square systems on simulated ranks: residuals by plain loops on dense copies.
 
 use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{OperandSpec, Placement, Plan, Request};
@@ -108,13 +108,13 @@ fn candidates(request: &str) -> Vec<(String, Plan)> {
 }
 
 fn name(plan: &Plan) -> String {
-    let Plan::System(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
-    potrs.candidate().to_string()
+    let Plan::System(system) = plan else { unreachable!("a solve was asked for") };
+    system.candidate().to_string()
 }
 
 /// Runs a plan on all places of a mesh and puts x together; all must agree on status and log det.
 fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved {
-    let Plan::System(potrs) = plan else { unreachable!("a Cholesky solve was asked for") };
+    let Plan::System(system) = plan else { unreachable!("a solve was asked for") };
     let grid = ProcessGrid::new(grid[0], grid[1]);
     let (n, k) = (a.len(), b.first().map_or(0, Vec::len));
     let size = |spec: &OperandSpec| Memory::new(spec.bytes());
@@ -130,8 +130,8 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
         }
         memory
     };
-    let shared_rows = potrs.b_placements().rows == Placement::Sharded;
-    let shared_cols = potrs.b_placements().cols == Placement::Sharded;
+    let shared_rows = system.b_placements().rows == Placement::Sharded;
+    let shared_cols = system.b_placements().cols == Placement::Sharded;
     // The first row and column of B at a place.
     let corner = |place: u64, spec: &OperandSpec| {
         let at = grid.coordinate(place);
@@ -164,7 +164,7 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
         .collect();
     let given: Vec<Vec<u8>> = memories.iter().map(|(inputs, _)| inputs[0].bytes().to_vec()).collect();
     simulate::run(plan, operands).unwrap();
-    if potrs.request().keep_a {
+    if system.request().keep_a {
         assert!(
             memories.iter().zip(&given).all(|((inputs, _), given)| inputs[0].bytes() == given),
             "A changed"
@@ -174,13 +174,14 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
     let mut x: Dense = vec![vec![[f64::NAN; 2]; k]; n];
     let mut statuses = Vec::new();
     for (rank, (_, outputs)) in (0..).zip(&memories) {
-        let spec = &plan.outputs()[2];
+        let find = |name| plan.outputs().iter().position(|spec| spec.name == name).unwrap();
+        let spec = &plan.outputs()[find("x")];
         let (first_row, first_col) = corner(rank, spec);
         let width = spec.shape[1] as usize;
         for i in 0..spec.shape[0] as usize {
             for j in 0..width {
                 if let Some(place) = x.get_mut(first_row + i).and_then(|row| row.get_mut(first_col + j)) {
-                    let value = ty.value(outputs[2].element(spec.dtype, (i * width + j) as u64));
+                    let value = ty.value(outputs[find("x")].element(spec.dtype, (i * width + j) as u64));
                     let bits = |z: Complex| z.map(f64::to_bits);
                     // A column of zeros and one of NaN aside, what was there is the untouched NaN.
                     assert!(
@@ -192,8 +193,8 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
             }
         }
         let real = if ty.is_double() { Type::F64 } else { Type::F32 };
-        let status = i32::from_ne_bytes(outputs[4].bytes().try_into().unwrap());
-        statuses.push((status, real.value(outputs[3].bytes())[0].to_bits()));
+        let status = i32::from_ne_bytes(outputs[find("status")].bytes().try_into().unwrap());
+        statuses.push((status, real.value(outputs[find("log_det")].bytes())[0].to_bits()));
     }
     assert!(statuses.windows(2).all(|w| w[0] == w[1]), "ranks disagree: {statuses:?}");
     Solved { x, log_det: f64::from_bits(statuses[0].1), status: statuses[0].0 }
@@ -223,15 +224,17 @@ fn right_hand_sides(ty: Type, n: usize, k: usize) -> Dense {
     (0..n).map(|i| (0..k).map(|j| ty.rounded([(i * k + j + 1) as f64, imaginary])).collect()).collect()
 }
 
-/// ln det of a Hermitian positive definite matrix, by elimination in f64 on a dense copy.
+/// ln |det| of a matrix that needs no pivoting, by elimination in f64 on a dense copy.
 fn log_det(a: &Dense) -> f64 {
     let mut a = a.clone();
     let mut sum = 0.0;
     for p in 0..a.len() {
-        sum += a[p][p][0].ln();
+        let pivot = a[p][p];
+        let size = pivot[0].hypot(pivot[1]);
+        sum += size.ln();
         let row = a[p].clone();
         for below in a.iter_mut().skip(p + 1) {
-            let factor = [below[p][0] / row[p][0], below[p][1] / row[p][0]];
+            let factor = times(below[p], conj(pivot)).map(|part| part / size / size);
             for (x, &y) in below.iter_mut().zip(&row).skip(p) {
                 let t = times(factor, y);
                 *x = [x[0] - t[0], x[1] - t[1]];
@@ -318,6 +321,75 @@ fn solves_on_all_grids_and_types() {
     }
 }
 
+/// Solves by LU and every candidate; gives the candidates' names.
+fn check_lu_solves(ty: Type, grid: [u64; 2], n: usize, k: usize, tile: u64, b: [&str; 2]) -> Vec<String> {
+    // Dominated by what is no diagonal: rows have to be interchanged.
+    let dominant = positive_definite(ty, n);
+    let exact = log_det(&dominant);
+    let a: Dense = (0..n).map(|i| dominant[(i + n / 2 + 1) % n].clone()).collect();
+    let rhs = right_hand_sides(ty, n, k);
+    let text = request(ty, n, k, grid, tile, b, "null").replace("\"cholesky\"", "\"lu\"");
+    let solve = |(name, plan): (String, Plan)| {
+        let what = format!("LU {ty:?} {grid:?} n={n} k={k} T={tile} b {b:?} {name}");
+        let solved = solve(ty, &plan, &a, &rhs, grid);
+        assert_eq!(solved.status, 0, "{what}");
+        if k > 0 {
+            assert_solves(ty, &a, &solved.x, &rhs, &what);
+        }
+        let bound = 10.0 * ty.epsilon() * (n as f64 + exact.abs());
+        assert!((solved.log_det - exact).abs() <= bound, "{what}: ln |det| {}, not {exact}", solved.log_det);
+        name
+    };
+    candidates(&text).into_iter().map(solve).collect()
+}
+
+#[test]
+fn lu_solves_on_all_grids_and_types() {
+    let to_four = (1..=4).flat_map(|rows| (1..=4).map(move |cols| [rows, cols]));
+    let grids: Vec<[u64; 2]> = to_four.chain([[1, 8], [8, 1], [2, 8], [8, 2]]).collect();
+    for (at, &grid) in grids.iter().enumerate() {
+        for (turn, ty) in [Type::F32, Type::F64, Type::C64, Type::C128].into_iter().enumerate() {
+            let whole = (grid[0] * grid[1] * 2) as usize;
+            for (n, tile) in [(whole.max(12), 2), (21, 4), (5, 8)] {
+                let k = [1, 3, 0, 11][(at + turn) % 4];
+                let b = [REPLICATED, ROWS_SHARDED, BOTH_SHARDED][(at + turn + n) % 3];
+                let names = check_lu_solves(ty, grid, n, k, tile, b);
+                assert!(names.iter().all(|name| !name.contains("transposed")), "{names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lu_moves_nothing_of_the_matrix_where_a_reading_is_free() {
+    for grid in [[1, 2], [2, 1], [1, 8], [2, 2], [2, 4], [8, 2]] {
+        let text = request(Type::F64, 64, 1, grid, 4, REPLICATED, "null").replace("\"cholesky\"", "\"lu\"");
+        let plan = Plan::from_json(&text).unwrap();
+        let Plan::System(system) = &plan else { unreachable!("a solve was asked for") };
+        assert_eq!(system.candidate().to_string(), "reading", "{grid:?}");
+        assert_eq!(system.a().sent_in_all(false), 0, "{grid:?}");
+    }
+}
+
+/// What a method cannot do is said when it is asked for.
+#[test]
+fn parts_of_a_solution_that_there_are_none_of() {
+    for (changes, why) in [
+        (&[("\"cholesky\"", "\"lu\""), ("\"solve\"", "\"factor\"")][..], "only a Cholesky factor"),
+        (&[("\"cholesky\"", "\"triangular\"")], "needs its triangle named"),
+        (&[("\"cholesky\"", "\"triangular\""), ("\"solve\"", "\"invert\"")], "is only solved with"),
+        (&[("\"cholesky\"", "\"lu\""), ("null", "\"lower\"")], "LU reads all of a"),
+        (&[("\"solve\"", "\"apply\"")], "a determinant comes only with a factorisation"),
+        (&[("\"log_det\":true", "\"op\":\"transpose\"")], "may enter transposed"),
+        (&[("\"log_det\":true", "\"unit_diagonal\":true")], "diagonal of ones"),
+    ] {
+        let text = request(Type::F64, 8, 1, [1, 2], 4, REPLICATED, "null");
+        let text = changes.iter().fold(text, |text, (from, to)| text.replace(from, to));
+        let error = Plan::from_json(&text).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
 #[test]
 fn every_placement_and_width_by_every_candidate() {
     for (grid, n, tile) in
@@ -382,9 +454,9 @@ fn ways_on_two_devices() {
                 grid[0], grid[1]
             ))
             .unwrap();
-            let Plan::System(potrs) = &plan else { unreachable!("a Cholesky solve was asked for") };
-            assert_eq!(potrs.candidate().to_string(), expected, "{}", potrs.explain());
-            assert_eq!(potrs.a().forward_traffic(0).sent, 0);
+            let Plan::System(system) = &plan else { unreachable!("a Cholesky solve was asked for") };
+            assert_eq!(system.candidate().to_string(), expected, "{}", system.explain());
+            assert_eq!(system.a().forward_traffic(0).sent, 0);
         }
     }
 }
@@ -392,10 +464,10 @@ fn ways_on_two_devices() {
 #[test]
 fn the_explanation_lists_all_candidates() {
     let text = request(Type::F64, 40, 1, [2, 2], 7, ROWS_SHARDED, "\"lower\"");
-    let Plan::System(potrs) = Plan::from_json(&text).unwrap() else {
+    let Plan::System(system) = Plan::from_json(&text).unwrap() else {
         unreachable!("a Cholesky solve was asked for")
     };
-    let explanation = potrs.explain();
+    let explanation = system.explain();
     for part in [
         "→ stages: ",
         "reading: not possible, it needs both triangles",
@@ -502,7 +574,7 @@ fn a_bad_request_says_what_is_wrong() {
         ("\"dtype\":\"f64\"", "\"dtype\":\"f16\"", "unknown variant `f16`"),
         ("\"keep_a\"", "\"layout\":\"fast\",\"keep_a\"", "unknown variant `fast`"),
         ("\"n\":8", "\"n\":8,\"m\":9", "unknown field `m`"),
-        ("potrs", "potrf", "unknown variant `potrf`"),
+        ("\"system\"", "\"potrf\"", "unknown variant `potrf`"),
     ] {
         let error = Plan::from_json(&good.replace(from, to)).unwrap_err();
         assert_eq!(error.kind(), meshsolve::ErrorKind::InvalidArgument);

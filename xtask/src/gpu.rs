@@ -65,22 +65,32 @@ pub fn bench_kernels() -> Outcome {
     run(cargo().args(["bench", "--package", "meshsolve-benches", "--features", "cuda", "--bench", "kernels"]))
 }
 
-/// The Cholesky solve beside cuSOLVERMp alone, JAXMg if it is installed, and one GPU.
-pub fn bench_potrs() -> Outcome {
+/// A solve (`potrs` or `lu_solve`) beside cuSOLVERMp alone, JAXMg if it is installed, and one GPU.
+pub fn bench_solve(routine: &str) -> Outcome {
     let Some(gpus) = gpus() else { return skipped() };
     let sizes = [4096, 8192, 16384, 32768, 65536].map(|n: u32| n.to_string());
     run(cargo()
         .args(["run", "--release", "--package", "meshsolve-benches", "--features", "cuda"])
-        .args(["--bin", "cusolvermp_alone", "--", "--through-plan", "--tiles", "512,1024"])
+        .args([
+            "--bin",
+            "cusolvermp_alone",
+            "--",
+            "--through-plan",
+            "--routine",
+            routine,
+            "--tiles",
+            "512,1024",
+        ])
         .args(["--grid", &format!("1x{gpus}"), "--sizes", &sizes.join(",")]))?;
     let environment = environment()?;
-    let raw = crate::process::target().join("potrs-times.jsonl");
+    let raw = crate::process::target().join(format!("{routine}-times.jsonl"));
     let _ = std::fs::remove_file(&raw);
     // JAXMg and ours both want cuSOLVERMp's one handle of a process, so they take turns.
     for turn in [&[][..], &["--peer", "--no-ours", "--csv", RESULTS]] {
         side_by_side(gpus, |rank, port| {
             let mut command = environment.python();
-            command.arg("benches/gpu/potrs.py").arg("--raw").arg(&raw).arg("--sizes").args(&sizes);
+            command.args(["benches/gpu/solve.py", "--routine", routine]);
+            command.arg("--raw").arg(&raw).arg("--sizes").args(&sizes);
             for (option, number) in [("--rank", rank), ("--nprocs", gpus), ("--port", port)] {
                 command.arg(option).arg(number.to_string());
             }
@@ -88,7 +98,20 @@ pub fn bench_potrs() -> Outcome {
             command
         })?;
     }
-    run(environment.python().args(["benches/gpu/potrs.py", "--one-gpu", "--csv", RESULTS]))
+    run(environment.python().args([
+        "benches/gpu/solve.py",
+        "--routine",
+        routine,
+        "--one-gpu",
+        "--csv",
+        RESULTS,
+    ]))
+}
+
+/// The routines beside the solves, against JAX on one GPU.
+pub fn bench_linalg() -> Outcome {
+    let Some(_) = gpus() else { return skipped() };
+    run(environment()?.python().args(["benches/gpu/linalg.py", "--csv", RESULTS]))
 }
 
 fn environment() -> Outcome<Environment> {

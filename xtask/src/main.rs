@@ -71,6 +71,9 @@ enum Task {
 #[derive(Clone, Copy, ValueEnum)]
 enum GpuBench {
     Potrs,
+    #[value(name = "lu_solve")]
+    LuSolve,
+    Linalg,
     Kernels,
 }
 
@@ -87,7 +90,9 @@ fn main() -> ExitCode {
         Task::Scale { check } => page("scale", check),
         Task::Plots { check } => page("performance", check),
         Task::Bench { gpu: Some(GpuBench::Kernels) } => gpu::bench_kernels(),
-        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_potrs(),
+        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_solve("potrs"),
+        Task::Bench { gpu: Some(GpuBench::LuSolve) } => gpu::bench_solve("lu_solve"),
+        Task::Bench { gpu: Some(GpuBench::Linalg) } => gpu::bench_linalg(),
         Task::Bench { gpu: None } => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
     };
     match result {

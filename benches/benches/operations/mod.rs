@@ -1,7 +1,7 @@
 //! The operations of a device that move whole matrices: what the benchmarks of host loops and of kernels
 //! measure.
 
-use meshsolve::device::{Buffer, Device, IndexMap, MatrixView, Permutation};
+use meshsolve::device::{Buffer, Device, InPlace, IndexMap, MatrixView, Permutation};
 use meshsolve::{DType, Result};
 
 /// One type for each size of element that kernels know: 4, 8 and 16 bytes.
@@ -76,7 +76,7 @@ pub fn operations<'a>(
         operation(
             "convert in place",
             both,
-            Box::new(move || device.convert_in_place(dtype, first, rows, cols, scratch)),
+            Box::new(move || device.convert_in_place(dtype, first, &InPlace::new(rows, cols), scratch, None)),
         ),
         operation(
             "copy a row slab's lines",

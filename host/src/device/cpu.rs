@@ -188,6 +188,22 @@ unsafe fn convert_reverse<T: Pod>(args: &ConvertArgs) {
 unsafe fn transpose_blocks<T: Pod>(args: &TransposeBlocksArgs) {
     let buf = pointer::<T>(args.buf);
     let ld = args.q * args.g;
+    if args.flag != 0 {
+        // SAFETY: the whole matrix and the flag are there.
+        unsafe {
+            let elements = std::slice::from_raw_parts(buf, at(args.p * args.g * ld));
+            let bits = |element: &T| {
+                let mut bits = [0_u64; 2];
+                bytemuck::bytes_of_mut(&mut bits)[..size_of::<T>()]
+                    .copy_from_slice(bytemuck::bytes_of(element));
+                bits
+            };
+            let is_bad = |word: u64| args.exponents.iter().any(|exponent| word & exponent == *exponent);
+            if elements.iter().any(|element| bits(element).into_iter().any(is_bad)) {
+                *pointer::<i32>(args.flag) = 1;
+            }
+        }
+    }
     for a in 0..args.p {
         for b in 0..args.q {
             let base = a * args.g * ld + b * args.g;
@@ -203,9 +219,10 @@ unsafe fn transpose_blocks<T: Pod>(args: &TransposeBlocksArgs) {
 
 /// The segment that belongs where segment `hole` stands.
 fn source_segment(args: &MoveSegmentsArgs, hole: u64) -> u64 {
-    let (column, a) = (hole / args.p, hole % args.p);
+    let within = hole % args.group();
+    let (column, a) = (within / args.p, within % args.p);
     let (b, i) = (column / args.g, column % args.g);
-    (a * args.g + i) * args.q + b
+    hole - within + (a * args.g + i) * args.q + b
 }
 
 /// # Safety

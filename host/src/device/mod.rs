@@ -11,11 +11,13 @@ pub mod cpu;
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+mod in_place;
 mod operations;
 
 use crate::Result;
 pub use buffer::Buffer;
 pub use cpu::CpuDevice;
+pub use in_place::InPlace;
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
     DiagLogSumArgs, DiagPhaseArgs, FillArgs, FindAnywhereArgs, FindNonFiniteArgs, FindZeroDiagonalArgs,

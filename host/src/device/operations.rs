@@ -1,20 +1,14 @@
 //! Safe, checked ways to launch each kernel.
 
-use super::{Buffer, Device, IndexMap, Operation, Share, Triangle};
+use super::{Buffer, Device, InPlace, IndexMap, Operation, Share, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
     DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
-    FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
-    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
+    FindZeroDiagonalArgs, GatherRowsArgs, PermuteSlotsArgs, PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs,
+    SetIdentityArgs, SpreadPivotsArgs,
 };
 use std::sync::Arc;
-
-/// A conversion in place cuts its chains at every 16th segment or less often: a cut is copied once more
-/// than other segments, and chains of this mean length are many enough to keep a device busy. A power
-/// of two, as all strides are: where g is even no set of segments that stays among itself can then be
-/// free of cuts, as it is for a stride that shares a factor with g·p − 1 and g·q − 1.
-const LEAST_STRIDE: u64 = 16;
 
 /// A matrix in device memory; which of its two directions is contiguous is said where it is used.
 #[derive(Clone, Copy, Debug)]
@@ -182,40 +176,70 @@ impl dyn Device + '_ {
         unsafe { self.launch(&Operation::ConvertReverse(src.dtype.element_size(), args)) }
     }
 
-    /// Turns a full row-major `rows` × `cols` matrix into a column-major one where it stands; a
-    /// column-major one into a row-major one with the two numbers swapped.
+    /// Turns a full row-major matrix into a column-major one where it stands.
     ///
-    /// Blocks of g × g (g the greatest common divisor) are transposed first; then segments of g
-    /// elements are permuted along chains that begin at cut segments. `scratch` holds the cut
-    /// segments: more of it means more and shorter chains, up to one for every 16 segments. It
-    /// must hold at least one segment unless the matrix is square.
+    /// `scratch` holds the cut segments: more of it, up to [`InPlace::scratch`], means more and shorter
+    /// chains. It must hold at least one segment unless the matrix is square. The word `flag`, if given,
+    /// becomes 1 if an element is not finite, which costs nothing here.
     pub fn convert_in_place(
         &self,
         dtype: DType,
         data: Buffer,
-        rows: u64,
-        cols: u64,
+        matrix: &InPlace,
+        scratch: Buffer,
+        flag: Option<Buffer>,
+    ) -> Result<()> {
+        if matrix.is_trivial() {
+            return flag.map_or(Ok(()), |flag| self.find_non_finite_anywhere(dtype, data, flag));
+        }
+        self.transpose_blocks(dtype, data, matrix, flag)?;
+        self.move_segments(dtype, data, matrix, scratch, false)
+    }
+
+    /// Undoes [`Self::convert_in_place`], with the same matrix and as much scratch.
+    pub fn restore_in_place(
+        &self,
+        dtype: DType,
+        data: Buffer,
+        matrix: &InPlace,
         scratch: Buffer,
     ) -> Result<()> {
-        if rows <= 1 || cols <= 1 {
+        if matrix.is_trivial() {
             return Ok(());
         }
-        check("matrix converted in place", data, dtype.size(), cols, rows, cols);
-        let g = gcd(rows, cols);
-        let (p, q) = (rows / g, cols / g);
-        let (size, buf) = (dtype.element_size(), data.address());
-        // SAFETY: the buffer holds the whole matrix, as checked.
-        unsafe { self.launch(&Operation::TransposeBlocks(size, TransposeBlocksArgs { buf, p, q, g }))? };
-        if p == 1 && q == 1 {
+        self.move_segments(dtype, data, matrix, scratch, true)?;
+        self.transpose_blocks(dtype, data, matrix, None)
+    }
+
+    fn transpose_blocks(
+        &self,
+        dtype: DType,
+        data: Buffer,
+        matrix: &InPlace,
+        flag: Option<Buffer>,
+    ) -> Result<()> {
+        check("matrix converted in place", data, dtype.size(), 0, 1, matrix.elements());
+        let args = matrix.blocks(dtype.real_type(), data.address(), word_address("flag", flag));
+        // SAFETY: the buffer holds the whole matrix, as checked, and the flag a word.
+        unsafe { self.launch(&Operation::TransposeBlocks(dtype.element_size(), args)) }
+    }
+
+    fn move_segments(
+        &self,
+        dtype: DType,
+        data: Buffer,
+        matrix: &InPlace,
+        scratch: Buffer,
+        reverse: bool,
+    ) -> Result<()> {
+        check("matrix converted in place", data, dtype.size(), 0, 1, matrix.elements());
+        let room = scratch.bytes() / dtype.size();
+        let Some(args) = matrix.segments(data.address(), scratch.address(), room, reverse) else {
             return Ok(());
-        }
-        let room = scratch.bytes() / (g * dtype.size());
-        assert!(room > 0, "in-place conversion needs scratch for one segment of {g} elements");
-        let stride = (rows * q).div_ceil(room).next_power_of_two().max(LEAST_STRIDE);
-        let args = MoveSegmentsArgs { buf, scratch: scratch.address(), p, q, g, len: g, stride };
-        self.copy_lines(dtype, data, stride * g, scratch, g, g, args.cuts())?;
+        };
+        self.copy_lines(dtype, data, args.stride * args.len, scratch, args.len, args.len, args.cuts())?;
         // SAFETY: the buffer holds all segments; the scratch holds all cuts, which were just copied there.
-        unsafe { self.launch(&Operation::MoveSegments(size, args)) }
+        unsafe { self.launch(&Operation::MoveSegments(dtype.element_size(), args)) }
     }
 
     /// Copies `lines` lines of `len` elements, `ld_src` apart in `src` and `ld_dst` apart in `dst`.
@@ -305,7 +329,7 @@ impl dyn Device + '_ {
         view.check("matrix set to the identity");
         let args = SetIdentityArgs {
             buf: view.data.address(),
-            guard: guard_address(guard),
+            guard: word_address("guard", guard),
             ld: view.leading_dimension,
             rows: view.rows,
             cols: view.cols,
@@ -345,7 +369,7 @@ impl dyn Device + '_ {
     /// is not 0.
     pub fn fill(&self, dtype: DType, data: Buffer, value: [u64; 2], guard: Option<Buffer>) -> Result<()> {
         let count = data.bytes() / dtype.size();
-        let args = FillArgs { buf: data.address(), guard: guard_address(guard), count, value };
+        let args = FillArgs { buf: data.address(), guard: word_address("guard", guard), count, value };
         // SAFETY: `count` elements fit into the buffer, the guard holds a word.
         unsafe { self.launch(&Operation::Fill(dtype.element_size(), args)) }
     }
@@ -494,7 +518,7 @@ impl dyn Device + '_ {
     /// Stores one status made from the words' largest and smallest values over all ranks in `out`:
     /// the first word that is not zero decides, −1 if it is word 0. A positive one, a row of the
     /// solver's matrix counted from 1, becomes the row of the caller's that `map` tells. With
-    /// `from_end` = n a positive word 1 is n − g, as [`Self::find_zero_diagonal`] stores it for row g.
+    /// `from_end` = n a positive word 1 is n − g, as `find_zero_diagonal` stores it for row g.
     pub fn combine_status(
         &self,
         max: Buffer,
@@ -567,15 +591,12 @@ impl dyn Device + '_ {
     }
 }
 
-fn guard_address(guard: Option<Buffer>) -> u64 {
-    guard.map_or(0, |word| {
-        check("guard", word, 4, 1, 1, 1);
+/// The address of a word, null if there is none.
+fn word_address(what: &str, word: Option<Buffer>) -> u64 {
+    word.map_or(0, |word| {
+        check(what, word, 4, 1, 1, 1);
         word.address()
     })
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

@@ -263,6 +263,14 @@ impl Dimension {
         })
     }
 
+    /// Elements of the fine shards whose tiles [`Self::reordering`] deals in turn, under a reading.
+    pub(super) fn dealt_shard(&self) -> Option<u64> {
+        match self.order {
+            Order::Read(reading) => Some(reading.shard),
+            Order::Natural | Order::Dealt(_) => None,
+        }
+    }
+
     /// How the caller's tiles have to change place on every process where they stand, if they must:
     /// the coarse side of a reading, with its buffer in the caller's local order.
     pub fn reordering(&self) -> Option<Permutation> {

@@ -3,7 +3,7 @@
 use super::dimension::{Dimension, Placement};
 use super::phase::{Phase, Transport};
 use crate::DType;
-use crate::device::Permutation;
+use crate::device::{InPlace, Permutation};
 use crate::layout::{Coordinate, ProcessGrid};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -88,6 +88,7 @@ pub struct MatrixPlan {
     view: View,
     rows: Dimension,
     cols: Dimension,
+    conversion: InPlace,
     reorderings: Vec<(Axis, Permutation)>,
     phases: [(Axis, Phase); 4],
     most_pieces: u64,
@@ -132,11 +133,19 @@ impl MatrixPlan {
         assert!(rows.procs() == grid.rows() && cols.procs() == grid.cols(), "dimensions of another grid");
         let fits = rows.fits() && cols.fits();
         assert!(view == View::Plain || fits, "a buffer to be padded has no transposed view");
-        let reorderings = [(Axis::Cols, &cols), (Axis::Rows, &rows)]
+        let mut reorderings: Vec<(Axis, Permutation)> = [(Axis::Cols, &cols), (Axis::Rows, &rows)]
             .into_iter()
             .filter(|_| fits)
             .filter_map(|(axis, dimension)| Some((axis, dimension.reordering()?)))
             .collect();
+        let mut conversion = InPlace::new(rows.capacity(), cols.capacity());
+        if let (View::Plain, [(axis, _)]) = (view, &reorderings[..]) {
+            let (along, across) = if *axis == Axis::Rows { (&rows, &cols) } else { (&cols, &rows) };
+            if along.dealt_shard() == Some(across.capacity()) {
+                conversion = InPlace::dealing(rows.capacity(), cols.capacity(), along.tile());
+                reorderings.clear();
+            }
+        }
         let transport = |dimension: &Dimension, across: u64, packed| {
             let slab_bytes = dimension.tile() * across * dtype.size();
             let parts = [4, 2]
@@ -162,7 +171,8 @@ impl MatrixPlan {
             (Axis::Cols, dealing(&cols, by_cols)),
             (Axis::Rows, dealing(&rows, by_rows)),
         ];
-        let mut plan = Self { dtype, grid, view, rows, cols, reorderings, phases, most_pieces: 0 };
+        let mut plan =
+            Self { dtype, grid, view, rows, cols, conversion, reorderings, phases, most_pieces: 0 };
         plan.most_pieces = (0..grid.size()).map(|rank| plan.pieces(grid.coordinate(rank))).max().unwrap_or(0);
         plan
     }
@@ -223,8 +233,15 @@ impl MatrixPlan {
         &self.phases
     }
 
+    /// Stage 1 of the plain view in place. It applies a reading in passing where the shards that the
+    /// reading deals are squares on each device, as those of A are.
+    pub fn in_place_conversion(&self) -> &InPlace {
+        &self.conversion
+    }
+
     /// What has to change place on every device, in slots of one tile, where stage 1 does not apply
-    /// the reading in passing: in place, and in the transposed view. In this order forward.
+    /// the reading in passing: in the transposed view, and in place as far as the conversion does not. In
+    /// this order forward.
     pub fn reorderings(&self) -> &[(Axis, Permutation)] {
         &self.reorderings
     }
@@ -272,8 +289,7 @@ impl MatrixPlan {
     }
 
     /// Scratch in bytes for both directions: the units of the phase that uses most, two pieces of a
-    /// collected result; for a conversion in place of a matrix that is not square on its device, two slabs
-    /// at least.
+    /// collected result; what serves a conversion in place best, of two slabs at most.
     pub fn scratch_bytes(&self) -> u64 {
         let phases =
             self.phases.iter().map(|(axis, phase)| phase.scratch() * self.across(*axis) * self.dtype.size());
@@ -281,7 +297,8 @@ impl MatrixPlan {
         let [rows, cols] = self.solver_shape();
         let slab = (self.rows.tile() * cols).max(self.cols.tile() * rows) * self.dtype.size();
         let converts = self.view == View::Plain && self.in_place();
-        let in_place = if converts && rows != cols && rows > 1 && cols > 1 { 2 * slab } else { 0 };
+        let useful = self.conversion.scratch() * self.dtype.size();
+        let in_place = if converts { useful.min(2 * slab) } else { 0 };
         phases.chain([collected, in_place]).max().unwrap_or(0)
     }
 

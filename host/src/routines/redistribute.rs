@@ -21,12 +21,41 @@ impl Rank<'_> {
     /// Stages 1 to 3: fills `solver` from `caller`. If both are the same memory, stage 1 works in
     /// place, which the plan must allow.
     pub fn forward(&self, plan: &MatrixPlan, caller: Buffer, solver: Buffer) -> Result<()> {
+        self.convert(plan, caller, solver, None)?;
+        self.distribute(plan, solver)
+    }
+
+    /// Brings a square matrix to the solver and completes it, and sets the word `flag` of some rank to 1 if
+    /// it has an element that is not finite. A conversion in place sees all elements in passing, as long as
+    /// nothing is padding.
+    pub fn forward_whole(
+        &self,
+        plan: &MatrixPlan,
+        caller: Buffer,
+        solver: Buffer,
+        flag: Buffer,
+    ) -> Result<()> {
+        let converts = plan.view() == View::Plain && in_place(plan, caller, solver);
+        let in_passing = Some(flag).filter(|_| converts && !plan.rows().is_padded());
+        self.convert(plan, caller, solver, in_passing)?;
+        self.distribute(plan, solver)?;
+        self.complete(plan, solver)?;
+        match in_passing {
+            Some(_) => Ok(()),
+            // What is not the caller's in there is finite, and reading on end is fast.
+            None => self.device.find_non_finite_anywhere(plan.dtype(), solver, flag),
+        }
+    }
+
+    /// Stage 1. In place the word `flag`, if given, becomes 1 if an element is not finite.
+    fn convert(&self, plan: &MatrixPlan, caller: Buffer, solver: Buffer, flag: Option<Buffer>) -> Result<()> {
         let rank = self.communicator.rank();
         let view = solver_view(plan, solver);
         let in_place = in_place(plan, caller, solver);
         match plan.view() {
             View::Plain if in_place => {
-                self.device.convert_in_place(view.dtype, solver, view.rows, view.cols, self.scratch)?;
+                let conversion = plan.in_place_conversion();
+                self.device.convert_in_place(view.dtype, solver, conversion, self.scratch, flag)?;
             }
             View::Plain => {
                 let at = plan.grid().coordinate(rank);
@@ -45,7 +74,7 @@ impl Rank<'_> {
                 self.permute(plan, *axis, &view, permutation)?;
             }
         }
-        self.distribute(plan, solver)
+        Ok(())
     }
 
     /// Stages 2 and 3, in the solver's buffer: from contiguous shards to the solver's distribution.
@@ -94,7 +123,7 @@ impl Rank<'_> {
         }
         match plan.view() {
             View::Plain if in_place => {
-                self.device.convert_in_place(view.dtype, solver, view.cols, view.rows, self.scratch)
+                self.device.restore_in_place(view.dtype, solver, plan.in_place_conversion(), self.scratch)
             }
             View::Plain => {
                 self.place(plan, rank, 0, &view, caller)?;

@@ -215,8 +215,8 @@ impl System<'_> {
         let pivots = self.own_pivots(named.output("pivots").unwrap_or(self.pivoting));
         let status = named.output("status").expect("every task but one has a status");
 
-        rank.forward(plan.a(), named.input("a").expect("A is passed in"), work)?;
-        rank.complete(plan.a(), work)?;
+        rank.device.fill(DType::I32, self.status.max, [0; 2], None)?;
+        self.bring_a(named.input("a").expect("A is passed in"), work)?;
         if let Some(shift) = named.input("shift") {
             self.shift(work, shift)?;
         }
@@ -229,8 +229,7 @@ impl System<'_> {
             rank.device.set_identity(&view, self.row_map, self.col_map, [nothing; 2], None)?;
         }
 
-        rank.device.fill(DType::I32, self.status.max, [0; 2], None)?;
-        self.check_input(work)?;
+        self.keep_from_solver(work)?;
         self.factor(&matrix, pivots)?;
         if matches!(task, Task::Solve | Task::Invert) {
             self.solve(&matrix, pivots, &rhs, self.status.word(2))?;
@@ -338,26 +337,30 @@ impl System<'_> {
         device.gather_rows(b.dtype(), y, x, b.caller_shape()[1], places, order.order_map())
     }
 
-    /// Sets the first status word if A is not finite, and then gives the solver, which may not end on such
-    /// input, the identity instead.
-    fn check_input(&self, work: Buffer) -> Result<()> {
-        let Rank { device, communicator, .. } = self.rank;
-        let (dtype, view, word) =
-            (self.plan.a().dtype(), solver_view(self.plan.a(), work), self.status.word(0));
+    /// Brings A to the solver, and sets the first status word if what is to be read is not finite.
+    fn bring_a(&self, a: Buffer, work: Buffer) -> Result<()> {
+        let Self { plan, rank, .. } = self;
+        let (part, word) = (plan.valid_part(), self.status.word(0));
+        if part == Triangle::Both {
+            return rank.forward_whole(plan.a(), a, work, word);
+        }
+        rank.forward(plan.a(), a, work)?;
+        rank.complete(plan.a(), work)?;
         let (mut row_map, mut col_map) = (self.row_map, self.col_map);
-        match (self.plan.valid_part(), self.plan.request().unit_diagonal) {
-            // What is not the caller's in there is finite, and reading on end is faster.
-            (Triangle::Both, _) => device.find_non_finite_anywhere(dtype, view.data, word)?,
-            (part, unit) => {
-                // A diagonal that is not read may hold anything: rows and columns one less leave it out.
-                match part {
-                    Triangle::Lower if unit => row_map.base += 1,
-                    Triangle::Upper if unit => col_map.base += 1,
-                    _ => {}
-                }
-                device.find_non_finite(&view, row_map, col_map, part, word)?;
+        if plan.request().unit_diagonal {
+            // A diagonal that is not read may hold anything: rows or columns one less leave it out.
+            match part {
+                Triangle::Lower => row_map.base += 1,
+                _ => col_map.base += 1,
             }
         }
+        rank.device.find_non_finite(&solver_view(plan.a(), work), row_map, col_map, part, word)
+    }
+
+    /// A solver may not end on input that is not finite: then gives it the identity instead, on all ranks.
+    fn keep_from_solver(&self, work: Buffer) -> Result<()> {
+        let Rank { device, communicator, .. } = self.rank;
+        let (view, word) = (solver_view(self.plan.a(), work), self.status.word(0));
         communicator.all_reduce(Reduction::MaxI32, word)?;
         let nothing = IndexMap::identity(0);
         device.set_identity(&view, self.row_map, self.col_map, [nothing; 2], Some(word))
@@ -453,6 +456,7 @@ impl System<'_> {
         // Process row 0 holds the pivots.
         let holds_pivots = self.plan.grid().coordinate(rank).row == 0;
         let own = self.phases.slice(rank * PHASE_BYTES, PHASE_BYTES);
+        let view = &MatrixView { cols: pivots.bytes() / 8, ..*view };
         device.diag_phase(
             view,
             self.row_map,

@@ -6,7 +6,7 @@ use crate::view;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
 use meshsolve::DType;
-use meshsolve::device::{Buffer, Device, IndexMap, Permutation, Triangle};
+use meshsolve::device::{Buffer, Device, InPlace, IndexMap, Permutation, Triangle};
 
 /// Words of each of the two large buffers.
 const WORDS: usize = (1 << 31) + (1 << 16);
@@ -138,7 +138,11 @@ fn every_kernel_with_more_than_two_to_the_31_elements() {
         conjugate(&mut large, 2, (1 << 30) + 3);
         search_for_non_finite_elements(&mut large, [3, 715_827_885], 0);
         search_for_non_finite_elements(&mut large, [715_827_885, 3], 1);
-        sum_of_logarithms(&mut large, [3, 715_827_885]);
+        cleared_triangle(&mut large, [3, 715_827_885], 1, Triangle::Upper);
+        cleared_triangle(&mut large, [715_827_885, 3], 0, Triangle::Lower);
+        gathered_rows(&mut large, [3, 715_827_885], 1);
+        gathered_rows(&mut large, [65_536, 32_769], 0);
+        diagonal(&mut large, [3, 715_827_885]);
     });
 }
 
@@ -167,7 +171,7 @@ fn conversion_in_place(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u6
     let scratch = unsafe { DeviceBuffer::<u32>::uninitialized(WORDS / 16) }.unwrap();
     large.on_copy(|large| {
         let (data, scratch) = (large.result(offset), gpu::window(&scratch));
-        large.device.convert_in_place(DType::F32, data, rows, cols, scratch).unwrap();
+        large.device.convert_in_place(DType::F32, data, &InPlace::new(rows, cols), scratch, None).unwrap();
     });
     large.expect(&format!("{rows} × {cols}, in place"), |place| {
         match element(place, offset, rows, cols, rows) {
@@ -286,21 +290,67 @@ fn search_for_non_finite_elements(large: &mut Large<'_>, [rows, cols]: [u64; 2],
     }
 }
 
+/// The last rows and columns of a matrix of which nearly all is outside the triangle.
+fn cleared_triangle(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64, kept: Triangle) {
+    let n = rows.max(cols);
+    let (row_map, col_map) = (from_first(n - rows, n), from_first(n - cols, n));
+    large.on_copy(|large| {
+        let matrix = view(DType::F32, large.result(offset), rows, rows, cols);
+        large.device.clear_other_triangle(&matrix, row_map, col_map, kept).unwrap();
+    });
+    large.expect(&format!("{kept:?} of {rows} × {cols}"), |place| {
+        let Some((j, i)) = element(place, offset, rows, cols, rows) else { return word(place) };
+        let (row, col) = (i as u64 + n - rows, j as u64 + n - cols);
+        let stays = if kept == Triangle::Lower { row >= col } else { row <= col };
+        if stays { word(place) } else { 0 }
+    });
+}
+
+/// All rows in reverse order.
+fn gathered_rows(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
+    let sources = DeviceBuffer::from_slice(&(0..rows as i32).rev().collect::<Vec<_>>()).unwrap();
+    large.on_blank(|large| {
+        let (src, dst) = (large.source(offset), large.result(offset));
+        let map = IndexMap::identity(rows);
+        large.device.gather_rows(DType::F32, src, dst, cols, gpu::window(&sources), map).unwrap();
+    });
+    large.expect(&format!("{rows} rows of {cols} in reverse"), |place| {
+        element(place, offset, cols, rows, cols)
+            .map_or(BLANK, |(line, x)| word(offset as usize + (rows as usize - 1 - line) * cols as usize + x))
+    });
+}
+
 /// The diagonal crosses the last columns.
-fn sum_of_logarithms(large: &mut Large<'_>, [rows, cols]: [u64; 2]) {
+fn diagonal(large: &mut Large<'_>, [rows, cols]: [u64; 2]) {
     let (row_map, col_map) = (from_first(cols - rows, cols), IndexMap::identity(cols));
     large.result.set_32(3.0_f32.to_bits()).unwrap();
-    for (i, value) in [2.0_f32, 5.0, 7.0].into_iter().enumerate() {
+    for (i, value) in [2.0_f32, -5.0, 7.0].into_iter().enumerate() {
         let place = (cols as usize - 3 + i) * rows as usize + i;
         large.result.index(place..place + 1).copy_from(&[value.to_bits()]).unwrap();
     }
-    let sum = DeviceBuffer::from_slice(&[f64::NAN]).unwrap();
+    let sums = DeviceBuffer::from_slice(&[f64::NAN; 3]).unwrap();
+    let (shift, zero) =
+        (DeviceBuffer::from_slice(&[5.0_f32]).unwrap(), DeviceBuffer::from_slice(&[-1_i32]).unwrap());
     large.run(|large| {
         let matrix = view(DType::F32, large.result(0), rows, rows, cols);
-        large.device.diag_log_sum(&matrix, row_map, col_map, cols, gpu::window(&sum)).unwrap();
+        let (sum, phase) = (gpu::window(&sums).slice(0, 8), gpu::window(&sums).slice(8, 16));
+        large.device.diag_log_sum(&matrix, row_map, col_map, cols, sum).unwrap();
+        large.device.diag_phase(&matrix, row_map, col_map, cols, None, phase).unwrap();
+        large.device.add_to_diagonal(&matrix, row_map, col_map, gpu::window(&shift)).unwrap();
+        large.device.find_zero_diagonal(&matrix, row_map, col_map, cols, gpu::window(&zero)).unwrap();
     });
-    let mut found = [0.0];
-    sum.copy_to(&mut found).unwrap();
+    let mut found = [0.0; 3];
+    sums.copy_to(&mut found).unwrap();
     let expected = 70_f64.ln();
     assert!((found[0] - expected).abs() < 1e-12, "{} instead of {expected}", found[0]);
+    assert_eq!(found[1..], [-70.0 / 64.0, 0.0]);
+    let mut word = [-1];
+    zero.copy_to(&mut word).unwrap();
+    assert_eq!(word, [2], "5 more make the second of the three a zero");
+    large.expect("a shifted diagonal", |place| {
+        let shifted =
+            element(place, 0, rows, cols, rows).filter(|(j, i)| j + rows as usize == i + cols as usize);
+        let value = shifted.map_or(3.0_f32, |(_, i)| [7.0, 0.0, 12.0][i]);
+        value.to_bits()
+    });
 }

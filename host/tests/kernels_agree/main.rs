@@ -15,7 +15,9 @@ mod large;
 
 use meshsolve::communicator::LocalCommunicator;
 use meshsolve::device::emulator::{EmulatorDevice, Order};
-use meshsolve::device::{Buffer, CpuDevice, Device, IndexMap, MatrixView, Operation, Permutation, Triangle};
+use meshsolve::device::{
+    Buffer, CpuDevice, Device, InPlace, IndexMap, MatrixView, Operation, Permutation, Triangle,
+};
 use meshsolve::plan::{Plan, Request};
 use meshsolve::routines::{Backend, Operands, run};
 use meshsolve::simulate::on_ranks;
@@ -246,25 +248,52 @@ proptest! {
     ) {
         let matrix = Memory::new((offset + rows * cols) * dtype.size());
         let scratch = Memory::new(room * rows.max(cols) * dtype.size());
+        agree([matrix, scratch, Memory::of(&[0_i32])], order, |device, [matrix, scratch, flag]| {
+            let matrix = from_element(offset, dtype, matrix).slice(0, rows * cols * dtype.size());
+            device.convert_in_place(dtype, matrix, &InPlace::new(rows, cols), scratch, Some(flag)).unwrap();
+        });
+    }
+
+    #[test]
+    fn conversion_in_place_that_deals_tiles(
+        tile in 1_u64..12, tiles in 1_u64..5, shards in 2_u64..6, wide: bool, reverse: bool, room in 1_u64..200,
+        offset in 0_u64..3, dtype in any_dtype(), order in any_order(),
+    ) {
+        let (short, long) = (tile * tiles, tile * tiles * shards);
+        prop_assume!(short > 1);
+        let (rows, cols) = if wide { (short, long) } else { (long, short) };
+        let dealing = InPlace::dealing(rows, cols, tile);
+        let matrix = Memory::new((offset + rows * cols) * dtype.size());
+        let scratch = Memory::new(room * long * dtype.size());
         agree([matrix, scratch], order, |device, [matrix, scratch]| {
             let matrix = from_element(offset, dtype, matrix);
-            device.convert_in_place(dtype, matrix, rows, cols, scratch).unwrap();
+            match reverse {
+                false => device.convert_in_place(dtype, matrix, &dealing, scratch, None).unwrap(),
+                true => device.restore_in_place(dtype, matrix, &dealing, scratch).unwrap(),
+            }
         });
     }
 
     #[test]
     fn every_step_of_the_conversion_in_place(
-        p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, len in 1_u64..80, stride in 1_u64..400, offset in 0_u64..3,
-        dtype in any_dtype(), order in any_order(),
+        groups in 1_u64..4, p in 1_u64..5, q in 1_u64..5, g in 2_u64..40, len in 1_u64..80, stride in 1_u64..400,
+        bad: Option<prop::sample::Index>, offset in 0_u64..3, dtype in any_dtype(), order in any_order(),
     ) {
         let (size, from) = (dtype.element_size(), offset * dtype.size());
-        agree([Memory::new(from + p * q * g * g * dtype.size())], order, |device, [matrix]| {
-            let args = TransposeBlocksArgs { buf: matrix.address() + from, p, q, g };
+        let mut matrix = Memory::new(from + p * q * g * g * dtype.size());
+        if let Some(bad) = bad {
+            let words: &mut [u32] = bytemuck::cast_slice_mut(&mut matrix.0);
+            let place = bad.index(words.len());
+            words[place] = 0x7FF0_0000;
+        }
+        agree([matrix, Memory::of(&[0_i32])], order, |device, [matrix, flag]| {
+            let exponents = dtype.real_type().exponents();
+            let args = TransposeBlocksArgs { buf: matrix.address() + from, p, q, g, flag: flag.address(), exponents };
             // SAFETY: the buffer holds the matrix.
             unsafe { device.launch(&Operation::TransposeBlocks(size, args)).unwrap() };
         });
-        prop_assume!(p * q > 1 && stride < p * q * g);
-        let args = MoveSegmentsArgs { buf: 0, scratch: 0, p, q, g, len, stride };
+        prop_assume!(p * q > 1 && stride < p * q * g * groups);
+        let args = MoveSegmentsArgs { buf: 0, scratch: 0, groups, p, q, g, len, stride };
         let matrix = Memory::new(from + args.segments() * len * dtype.size());
         let scratch = Memory::new(args.cuts() * len * dtype.size());
         agree([matrix, scratch], order, |device, [matrix, scratch]| {

@@ -109,7 +109,7 @@ pub(crate) unsafe fn forward<T: Carrier, const EDGE: u32>(args: &ConvertArgs) {
         unsafe {
             rows.fill(args, EDGE, args.ld_src, first);
             sync_threads();
-            tile.put(Tile::<T, EDGE>::load(src, &rows), src, &rows);
+            tile.put(Tile::<T, EDGE>::load(src, &rows), src, &rows, |_| {});
             sync_threads();
             tile.store(dst, &columns);
         }
@@ -128,7 +128,7 @@ pub(crate) unsafe fn reverse<T: Carrier, const EDGE: u32>(args: &ConvertArgs) {
         // and read between the two.
         unsafe {
             rows.fill(args, EDGE, args.ld_dst, first);
-            tile.put(Tile::<T, EDGE>::load(src, &columns), src, &columns);
+            tile.put(Tile::<T, EDGE>::load(src, &columns), src, &columns, |_| {});
             sync_threads();
             tile.store(dst, &rows);
             sync_threads();

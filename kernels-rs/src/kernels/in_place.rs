@@ -25,6 +25,16 @@ pub(crate) unsafe fn transpose_blocks<T: Carrier, const EDGE: u32>(args: &Transp
     let lower = Tile::<T, EDGE>::dynamic(tile_bytes(EDGE, T::SIZE));
     // Blocks then start at multiples of 16 bytes too.
     let aligned = is_aligned::<T>(args.buf, g);
+    let mut found = false;
+    let mut look = |bits: u128| {
+        let mut has = |exponent: u64| {
+            found |= (bits as u64) & exponent == exponent || ((bits >> 64) as u64) & exponent == exponent
+        };
+        if args.flag != 0 {
+            has(args.exponents[0]);
+            has(args.exponents[1]);
+        }
+    };
     for_each_item(args.p * args.q * swaps(g, EDGE), |item| {
         let (swap, block) = split(item, swaps(g, EDGE));
         let (b, a) = split(block, args.q);
@@ -41,8 +51,8 @@ pub(crate) unsafe fn transpose_blocks<T: Carrier, const EDGE: u32>(args: &Transp
         unsafe {
             let share = Tile::<T, EDGE>::load(block, &here);
             let opposite = Tile::<T, EDGE>::load(block, &there);
-            upper.put(share, block, &here);
-            lower.put(opposite, block, &there);
+            upper.put(share, block, &here, &mut look);
+            lower.put(opposite, block, &there, &mut look);
             sync_threads();
             upper.store(block, &there);
             if u != v {
@@ -51,14 +61,19 @@ pub(crate) unsafe fn transpose_blocks<T: Carrier, const EDGE: u32>(args: &Transp
             sync_threads();
         }
     });
+    if found {
+        // SAFETY: found only where the flag is an i32; all threads write the same.
+        unsafe { (args.flag as *mut i32).write_volatile(1) };
+    }
 }
 
 /// The segment whose contents belong at segment `d`.
 #[inline(always)]
 fn source_of(d: u64, args: &MoveSegmentsArgs) -> u64 {
-    let (a, rest) = split(d, args.p);
+    let within = if args.groups > 1 { split(d, args.group()).0 } else { d };
+    let (a, rest) = split(within, args.p);
     let (i, b) = split(rest, args.g);
-    (a * args.g + i) * args.q + b
+    d - within + (a * args.g + i) * args.q + b
 }
 
 /// Which cut a segment is, if it is one.

@@ -4,26 +4,27 @@ use super::carrier::Carrier;
 use super::chain::move_along;
 use super::work::{for_each_in_lines, for_each_item, split};
 use crate::args::{CopyLinesArgs, PermuteSlotsArgs, ceil_div};
-use crate::launch::{COPIED, copied_by_block};
+use crate::launch::{COPIED, copied_of_line};
 use cuda_std::thread::{block_dim_x, block_dim_y, thread_idx_x, thread_idx_y};
 
 /// Slots of a cycle under way at a time: a thread has but one element in each.
 const HOPS: usize = 4;
 
-/// See [`CopyLinesArgs`]. A thread reads all its elements before it writes the first: of one line, or, where
-/// a block is longer than a line, of several lines.
+/// See [`CopyLinesArgs`]. A thread reads all its elements before it writes the first: of one line, or of
+/// several where a line has not as many for it.
 #[inline(always)]
 pub(crate) unsafe fn copy_lines<T: Carrier>(args: &CopyLinesArgs) {
     let (src, dst) = (args.src as *const T, args.dst as *mut T);
     let (x, y) = (u64::from(block_dim_x()), u64::from(block_dim_y()));
-    let (width, height) = copied_by_block(args.len, x, y);
-    let (step_x, step_line) = if width > x { (x, 0) } else { (0, y) };
+    let along = copied_of_line(args.len, x);
+    let (width, height) = (x * along, y * (COPIED / along));
     let chunks = ceil_div(args.len, width);
     for_each_item(chunks * ceil_div(args.lines, height), |item| {
         let (chunk, group) = split(item, chunks);
         let first = (chunk * width + u64::from(thread_idx_x()), group * height + u64::from(thread_idx_y()));
         let place = |k: usize| {
-            let (x, line) = (first.0 + k as u64 * step_x, first.1 + k as u64 * step_line);
+            let (step, steps) = (k as u64 & (along - 1), k as u64 >> along.trailing_zeros());
+            let (x, line) = (first.0 + step * x, first.1 + steps * y);
             (x < args.len && line < args.lines).then_some((x, line))
         };
         // SAFETY: lines are inside their buffers by the arguments' contract.

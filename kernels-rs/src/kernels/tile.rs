@@ -111,12 +111,18 @@ impl<T: Carrier, const EDGE: u32> Tile<T, EDGE> {
     }
 
     /// Puts what [`Self::load`] got into shared memory, turned; without it, the thread's elements one by
-    /// one, zeros where there is none.
+    /// one, zeros where there is none. `look` gets their bits, with zeros above those of a single element.
     ///
     /// # Safety
     /// As for [`Self::load`]; all threads of the block must do so, between barriers.
     #[inline(always)]
-    pub(crate) unsafe fn put(&self, share: Option<Share>, from: *const T, source: &impl Lines<T>) {
+    pub(crate) unsafe fn put(
+        &self,
+        share: Option<Share>,
+        from: *const T,
+        source: &impl Lines<T>,
+        mut look: impl FnMut(u128),
+    ) {
         // SAFETY: offsets that exist are inside; places are inside the tile, and each is written by one
         // thread.
         unsafe {
@@ -126,6 +132,7 @@ impl<T: Carrier, const EDGE: u32> Tile<T, EDGE> {
                 let turned = turned::<T>(share);
                 for n in 0..VECTORS {
                     let place = Self::place(at * Self::WIDE + n / parts, first / Self::WIDE + n % parts);
+                    look(turned[n as usize]);
                     self.vectors.write(place, turned[n as usize]);
                 }
                 return;
@@ -141,6 +148,7 @@ impl<T: Carrier, const EDGE: u32> Tile<T, EDGE> {
                 });
                 for (k, value) in values.iter().enumerate() {
                     let (line, at) = share(k);
+                    look(value.to_bits());
                     self.elements.write(Self::element_place(at, line), *value);
                 }
             }

@@ -152,10 +152,8 @@ fn check_add<R: Number, const PARTS: usize>(share: &Share, value: fn(usize) -> [
     }
     let mut expected = before.clone();
     for (i, j, _) in share.entries() {
-        for part in 0..PARTS {
-            let at = (i + j * share.ld()) * PARTS + part;
-            expected[at] = before[at] + shift[part];
-        }
+        let places = (i + j * share.ld()) * PARTS..;
+        places.zip(&shift).for_each(|(at, shift)| expected[at] = before[at] + *shift);
     }
     let (mut buf, mut shift) = (Buffer::new(&before), Buffer::new(&shift));
     let args = AddToDiagonalArgs { diagonal: share.diagonal(buf.address(), PARTS), shift: shift.address() };
@@ -194,7 +192,7 @@ fn check_zeros<R: Number, const PARTS: usize>(
             continue;
         };
         // Every third entry is irregular from there on.
-        let is_irregular = |global: usize| global >= *first && (global - first) % 3 == 0;
+        let is_irregular = |global: usize| global >= *first && (global - first).is_multiple_of(3);
         let matrix = share.matrix(|global| if is_irregular(global) { irregular } else { value(global) });
         let smallest = entries.iter().copied().filter(|&global| is_irregular(global)).min().unwrap();
         assert_eq!(ask(&matrix), (share.n - smallest) as i32, "{irregular:?}, {order:?}, {share:?}");

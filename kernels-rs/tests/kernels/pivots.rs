@@ -1,5 +1,5 @@
 use crate::support::*;
-use meshsolve_kernels::args::{GatherRowsArgs, IndexMap, PlacesOfPivotsArgs, SpreadPivotsArgs};
+use meshsolve_kernels::args::{GatherRowsArgs, PlacesOfPivotsArgs, SpreadPivotsArgs};
 use meshsolve_kernels::emulator::Order;
 use meshsolve_kernels::launch::{gather_rows, places_of_pivots, spread_pivots};
 use proptest::prelude::*;

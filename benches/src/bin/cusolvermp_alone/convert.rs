@@ -8,7 +8,7 @@ use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
 use meshsolve::DType;
 use meshsolve::device::cuda::CudaDevice;
-use meshsolve::device::{Buffer, Device, IndexMap, MatrixView};
+use meshsolve::device::{Buffer, Device, InPlace, IndexMap, MatrixView};
 
 /// One type for each size of element.
 const DTYPES: [DType; 3] = [DType::F32, DType::F64, DType::C128];
@@ -89,7 +89,7 @@ fn compare(
 
     fill(&mut first)?;
     device.convert_forward(&by_rows, &by_cols, row_map, col_map)?;
-    device.convert_in_place(dtype, row_major, rows, cols, window(&slabs))?;
+    device.convert_in_place(dtype, row_major, &InPlace::new(rows, cols), window(&slabs), None)?;
     stream.synchronize()?;
     expect_equal(&first, &second)?;
 
@@ -100,7 +100,15 @@ fn compare(
         ("convert-reverse", Box::new(|| Ok(device.convert_reverse(&by_cols, &by_rows, row_map, col_map)?))),
         (
             "convert-in-place",
-            Box::new(|| Ok(device.convert_in_place(dtype, row_major, rows, cols, window(&slabs))?)),
+            Box::new(|| {
+                Ok(device.convert_in_place(
+                    dtype,
+                    row_major,
+                    &InPlace::new(rows, cols),
+                    window(&slabs),
+                    None,
+                )?)
+            }),
         ),
     ];
     let mut seconds: [Vec<f64>; 4] = Default::default();

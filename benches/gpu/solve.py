@@ -1,11 +1,12 @@
-"""Times the Cholesky solve on GPUs side by side with others: a table, and lines of CSV.
+"""Times a solve on GPUs side by side with others: a table, and lines of CSV.
 
-    python benches/gpu/potrs.py --sizes 8192 16384 --one-gpu             # one process, all GPUs
-    python benches/gpu/potrs.py --rank 0 --nprocs 2 --port 12345 --peer & \\
-    python benches/gpu/potrs.py --rank 1 --nprocs 2 --port 12345 --peer   # one process per GPU
+    python benches/gpu/solve.py --sizes 8192 16384 --one-gpu             # one process, all GPUs
+    python benches/gpu/solve.py --rank 0 --nprocs 2 --port 12345 --peer & \\
+    python benches/gpu/solve.py --rank 1 --nprocs 2 --port 12345 --peer   # one process per GPU
 
-All contenders solve the same system, exp(−10·|i−j|/n) + I with one right-hand side, nothing donated, in
-turns. Such a matrix is full, and so is its factor in any order of the rows: a GPU is faster on zeros.
+All contenders solve the same system with one right-hand side, nothing donated, in turns: exp(−10·|i−j|/n) + I
+by Cholesky factors (``--routine potrs``), a Gaussian matrix by LU factors (``--routine lu_solve``). Such
+matrices are full, and so are their factors in any order of the rows: a GPU is faster on zeros.
 A figure is the median of at least 10 solves, of 3 where a solve takes more than a second, after two to warm
 up. Each contender that has tiles is taken with every tile asked for. Process 0 prints and writes.
 
@@ -48,7 +49,8 @@ HEADER = (
     "reference_value,ratio\n"
 )
 ONE_GPU = "jax-1gpu"
-#: Arrays of the size of the matrix that cho_factor and cho_solve hold at a time on their GPU.
+ROUTINES = {"potrs": meshsolve.potrs, "lu_solve": meshsolve.lu_solve}
+#: Arrays of the size of the matrix that JAX's own solver holds at a time on its GPU.
 ONE_GPU_COPIES = 4
 
 
@@ -105,6 +107,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--routine", choices=ROUTINES, default="potrs")
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 8192, 16384, 32768])
     parser.add_argument("--tiles", type=int, nargs="+", default=[256, 512, 1024])
     parser.add_argument("--dtype", choices=DTYPES, default="f64")
@@ -139,41 +142,45 @@ def make_mesh(grid: str | None) -> Mesh:
 def measure(n: int, mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
     """Every contender with its times for this size, those that failed included."""
     dtype = DTYPES[arguments.dtype]
-    a, b = system(n, dtype, NamedSharding(mesh, SPEC), NamedSharding(mesh, PartitionSpec()))
-    contenders = [] if arguments.no_ours else ours(a, b, mesh, arguments.tiles)
+    on_mesh = NamedSharding(mesh, SPEC), NamedSharding(mesh, PartitionSpec())
+    a, b = system(arguments.routine, n, dtype, *on_mesh)
+    contenders = [] if arguments.no_ours else ours(a, b, mesh, arguments)
     if arguments.peer:
         contenders += peers(mesh, arguments)
     run(contenders, a, b, agree_among_processes)
     del a, b
     if arguments.one_gpu:
         # By itself: the other processes have no part in it, and memory is short beside the others.
-        contenders += one_gpu(n, dtype)
+        contenders += one_gpu(arguments.routine, n, dtype)
     return contenders
 
 
 def system(
-    n: int, dtype: type, a_sharding: jax.sharding.Sharding, b_sharding: jax.sharding.Sharding
+    routine: str, n: int, dtype: type, a_sharding: jax.sharding.Sharding, b_sharding: jax.sharding.Sharding
 ) -> tuple[jax.Array, jax.Array]:
     """The matrix and a right-hand side (n, 1), made where they lie."""
     real = np.finfo(dtype).dtype.type
 
     def build(length: jax.Array) -> tuple[jax.Array, jax.Array]:
         i = jnp.arange(n, dtype=real)
-        distance = jnp.abs(i[:, None] - i)
-        a = jnp.exp(-distance / length) + jnp.where(distance == 0, 1, 0)
+        if routine == "potrs":
+            distance = jnp.abs(i[:, None] - i)
+            a = jnp.exp(-distance / length) + jnp.where(distance == 0, 1, 0)
+        else:
+            a = jax.random.normal(jax.random.key(n), (n, n), real)
         return a.astype(dtype), (i[:, None] + 1).astype(dtype)
 
     # The length is an argument so that the compiler cannot compute the matrix beforehand.
     return jax.jit(build, out_shardings=(a_sharding, b_sharding))(real(n / 10))
 
 
-def ours(a: jax.Array, b: jax.Array, mesh: Mesh, tiles: list[int]) -> list[Contender]:
+def ours(a: jax.Array, b: jax.Array, mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
     chosen = meshsolve.plan(a, b).tile
     found = []
-    for tile in (None, *tiles):
+    for tile in (None, *arguments.tiles):
         if tile == chosen:
             continue
-        solve = partial(meshsolve.potrs, T_A=tile, mesh=mesh, matrix_specs=SPEC)
+        solve = partial(ROUTINES[arguments.routine], T_A=tile, mesh=mesh, matrix_specs=SPEC)
         label = chosen if tile is None else tile
         found.append(Contender("meshsolve", "jit", label, jax.jit(solve)))
         found.append(Contender("meshsolve", "eager", label, solve))
@@ -192,13 +199,13 @@ def peers(mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
     name = f"jaxmg-{metadata.version('jaxmg')}"
     found = []
     for tile in arguments.tiles:
-        solve = partial(jaxmg.potrs, T_A=tile, mesh=mesh, matrix_specs=SPEC, donate=False)
+        solve = partial(getattr(jaxmg, arguments.routine), T_A=tile, mesh=mesh, matrix_specs=SPEC, donate=False)
         found.append(Contender(name, "jit", tile, jax.jit(solve)))
         found.append(Contender(name, "eager", tile, solve))
     return found
 
 
-def one_gpu(n: int, dtype: type) -> list[Contender]:
+def one_gpu(routine: str, n: int, dtype: type) -> list[Contender]:
     """JAX's own solver on the first GPU of process 0, while the others wait."""
     device = jax.local_devices()[0]
     free = (device.memory_stats() or {}).get("bytes_limit", 0)
@@ -206,9 +213,12 @@ def one_gpu(n: int, dtype: type) -> list[Contender]:
     contenders = []
     if jax.process_index() == 0 and (needed <= free or device.platform == "cpu"):
         here = jax.sharding.SingleDeviceSharding(device)
-        a, b = system(n, dtype, here, here)
-        solve = jax.jit(lambda a, b: cho_solve(cho_factor(a, lower=True), b))
-        contenders = [Contender(ONE_GPU, "jit", None, solve)]
+        a, b = system(routine, n, dtype, here, here)
+        solves = {
+            "potrs": lambda a, b: cho_solve(cho_factor(a, lower=True), b),
+            "lu_solve": jnp.linalg.solve,
+        }
+        contenders = [Contender(ONE_GPU, "jit", None, jax.jit(solves[routine]))]
         run(contenders, a, b, agree=lambda value: value)
     elif jax.process_index() == 0:
         print(f"n = {n} is left out on one GPU: it needs about {needed / 1e9:.0f} GB")
@@ -270,7 +280,7 @@ def check(a: jax.Array, x: jax.Array, b: jax.Array) -> None:
 
 def with_earlier_times(n: int, contenders: list[Contender], arguments: argparse.Namespace) -> list[Contender]:
     """Adds what was measured to the file of times, and takes in what it holds of the same problem."""
-    problem = [n, arguments.dtype, grid_name(arguments), arguments.nprocs]
+    problem = [arguments.routine, n, arguments.dtype, grid_name(arguments), arguments.nprocs]
     arguments.raw.parent.mkdir(parents=True, exist_ok=True)
     arguments.raw.touch()
     known = {(contender.name, contender.case, contender.tile): contender for contender in contenders}
@@ -324,13 +334,7 @@ def print_table(n: int, contenders: list[Contender]) -> None:
 
 
 def csv_lines(n: int, contenders: list[Contender], arguments: argparse.Namespace) -> list[list[str]]:
-    start = [
-        datetime.datetime.now(datetime.UTC).date().isoformat(),
-        f"{jax.device_count()} x {jax.devices()[0].device_kind}",
-        versions(),
-        arguments.commit or current_commit(),
-        "potrs",
-    ]
+    start = row_start(arguments, arguments.routine)
     grid = grid_name(arguments)
     processes = "1p" if arguments.nprocs == 1 else "np"
     lines = []
@@ -355,6 +359,17 @@ def csv_lines(n: int, contenders: list[Contender], arguments: argparse.Namespace
         ]
         lines += [[str(cell) for cell in row + end] for end in against or [["", "", ""]]]
     return lines
+
+
+def row_start(arguments: argparse.Namespace, bench: str) -> list[str]:
+    """The first cells of a line of CSV."""
+    return [
+        datetime.datetime.now(datetime.UTC).date().isoformat(),
+        f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+        versions(),
+        arguments.commit or current_commit(),
+        bench,
+    ]
 
 
 def versions() -> str:
