@@ -1,4 +1,4 @@
-//! Benchmarks of meshsolve: run them with `cargo bench`. What the programs for GPUs share is here.
+//! Benchmarks of meshsolve: run them with `cargo xtask bench`. What the programs for GPUs share is here.
 
 #[cfg(feature = "cuda")]
 pub mod clock;

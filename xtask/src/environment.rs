@@ -34,7 +34,8 @@ impl Environment {
         let missing: Vec<_> =
             requirements.iter().filter(|wish| !installed.iter().any(|have| have == *wish)).collect();
         if !missing.is_empty() {
-            run(environment.pip("install").args(&missing))?;
+            // Python compiles what it imports, which is a small part.
+            run(environment.pip("install").arg("--no-compile").args(&missing))?;
             // Another version of a package takes the place of the one listed before.
             let package = |requirement: &str| requirement.split(['=', '<', '>']).next().map(str::to_owned);
             installed.retain(|have| missing.iter().all(|wish| package(wish) != package(have)));

@@ -62,7 +62,15 @@ pub fn test() -> Outcome {
 /// The kernels beside a device copy.
 pub fn bench_kernels() -> Outcome {
     let Some(_) = gpus() else { return skipped() };
-    run(cargo().args(["bench", "--package", "meshsolve-benches", "--features", "cuda", "--bench", "kernels"]))
+    run(cargo().args([
+        "bench",
+        "--package",
+        "meshsolve-benches",
+        "--features",
+        "cuda,criterion",
+        "--bench",
+        "kernels",
+    ]))
 }
 
 /// A solve (`potrs` or `lu_solve`) beside cuSOLVERMp alone, JAXMg if it is installed, and one GPU.

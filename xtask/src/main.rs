@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_solve("potrs"),
         Task::Bench { gpu: Some(GpuBench::LuSolve) } => gpu::bench_solve("lu_solve"),
         Task::Bench { gpu: Some(GpuBench::Linalg) } => gpu::bench_linalg(),
-        Task::Bench { gpu: None } => process::run(cargo().args(["bench", "--package", "meshsolve-benches"])),
+        Task::Bench { gpu: None } => bench(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -116,6 +116,10 @@ fn run_example(environment: &Environment) -> Outcome {
 
 fn doc() -> Outcome {
     process::run(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn bench() -> Outcome {
+    process::run(cargo().args(["bench", "--package", "meshsolve-benches", "--features", "criterion"]))
 }
 
 /// Makes or checks a page of docs/. With optimisation, because planning is timed.

@@ -10,10 +10,10 @@ use crate::{ptx, wheel};
 
 /// Kernels on the host, thread by thread: for tests only.
 const TEST_FEATURES: &str = "meshsolve/emulator,meshsolve-kernels/emulator";
-/// The generators of bindings: no test needs them, but the lints shall see them.
-const LINT_FEATURES: &str = "xtask/bindings,cust_raw/generate";
+/// The generators of bindings and the microbenchmarks: no test needs them, but the lints shall see them.
+const LINT_FEATURES: &str = "xtask/bindings,cust_raw/generate,meshsolve-benches/criterion";
 
-const TEST_REQUIREMENTS: [&str; 3] = [JAX, "pytest", "scikit-learn"];
+const TEST_REQUIREMENTS: [&str; 4] = [JAX, "pytest", "pytest-xdist", "scikit-learn"];
 const SMOKE_REQUIREMENTS: [&str; 2] = [OLDEST_JAX, "pytest"];
 const PTX_CURRENT: &str = "PTX is what the kernels compile to";
 const FOUNDATION_FAILED: &str = "a step that it builds on failed";
@@ -59,7 +59,12 @@ pub fn run_all() -> Outcome {
 
     let wheel = suite.step("Python wheel", wheel::build);
     for (name, environment, options) in [
-        ("Python tests in full", &full, &[][..]),
+        // Most of the time is tracing and compiling, on one thread.
+        (
+            "Python tests in full",
+            &full,
+            &["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal"][..],
+        ),
         ("Python smoke tests, oldest JAX", &oldest, &["-m", "smoke"]),
     ] {
         let (Some(environment), Some(wheel)) = (environment, &wheel) else {

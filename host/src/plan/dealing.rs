@@ -8,12 +8,24 @@ use super::colouring::colour_edges;
 use super::dimension::Dimension;
 use super::phase::{LocalMove, Phase, Place, Round, Transfer, Transport, index};
 use crate::layout::{GlobalTile, LocalTile};
+use std::ops::Range;
 
-impl Phase {
-    /// Stage 3: brings whole tiles to their owners. The tile `k` stands at slot k mod Lt of process
-    /// k / Lt, with Lt tiles in each buffer; `place` says on which process and in which slot it belongs,
-    /// or `None` for a tile of padding alone, which is not moved and may be overwritten. No two tiles may
-    /// have one place.
+/// Stage 3 along one dimension: which tiles change processes, and in which exchanges. How they travel is
+/// left to [`Deal::phase`].
+pub struct Deal {
+    procs: usize,
+    slots: usize,
+    tile_len: u64,
+    homes: Vec<Option<Home>>,
+    passengers: Vec<Passenger>,
+    /// Exchange by exchange: (from, to).
+    exchanges: Vec<Vec<(usize, usize)>>,
+}
+
+impl Deal {
+    /// Brings whole tiles to their owners. The tile `k` stands at slot k mod Lt of process k / Lt, with Lt
+    /// tiles in each buffer; `place` says on which process and in which slot it belongs, or `None` for a
+    /// tile of padding alone, which is not moved and may be overwritten. No two tiles may have one place.
     ///
     /// The transfers are the edges of a bipartite multigraph of senders and receivers. A process that
     /// has fewer tiles to send than to receive, or fewer of both than the busiest, gets idle edges, which
@@ -21,32 +33,64 @@ impl Phase {
     /// sends and receives one tile (or idles) in each exchange. So there are as many exchanges as the
     /// busiest process has tiles, and no process ever holds more tiles than its matrix has slots: with
     /// the scratch there is always room for one more.
-    pub fn dealing(
-        dimension: &Dimension,
-        transport: Transport,
-        place: impl Fn(GlobalTile) -> Option<(u64, LocalTile)>,
-    ) -> Self {
-        let slots = dimension.capacity() / dimension.tile();
-        let (procs, parts) = (index(dimension.procs()), dimension.tile() / transport.unit);
-        let tiles = dimension.procs() * slots;
-        let targets: Vec<Option<usize>> = (0..tiles)
-            .map(|k| place(GlobalTile(k)).map(|(proc, LocalTile(slot))| index(proc * slots + slot)))
+    pub fn new(dimension: &Dimension, place: impl Fn(GlobalTile) -> Option<(u64, LocalTile)>) -> Self {
+        let procs = index(dimension.procs());
+        let slots = index(dimension.capacity() / dimension.tile());
+        let homes: Vec<Option<Home>> = (0..dimension.procs() * slots as u64)
+            .map(|k| {
+                place(GlobalTile(k))
+                    .map(|(proc, LocalTile(slot))| Home { proc: index(proc), slot: index(slot) })
+            })
             .collect();
-        let edges = (targets.iter().enumerate())
-            .filter_map(|(k, target)| Some((k / index(slots), (*target)? / index(slots))))
-            .filter(|(from, to)| from != to)
-            .collect();
-        let exchanges = exchanges(procs, edges);
+        let passengers = passengers(&homes, slots);
+        let exchanges = exchanges(procs, &passengers);
+        Self { procs, slots, tile_len: dimension.tile(), homes, passengers, exchanges }
+    }
+
+    /// The rounds in which the tiles travel.
+    pub fn phase(&self, transport: Transport) -> Phase {
+        let parts = self.tile_len / transport.unit;
         // Two parts may be under way at one time.
         let units = if parts > 1 { transport.units / 2 } else { transport.units };
-        let play =
-            Play::new(procs, index(slots), targets, Transport { units, ..transport }, dimension.tile());
-        Self::new(play.rounds(exchanges.iter().map(Vec::as_slice)), parts)
+        let play = Play::new(self, Transport { units, ..transport });
+        Phase::new(play.rounds(&self.exchanges), parts)
     }
 }
 
-/// Groups (from, to) edges into exchanges; see [`Phase::dealing`].
-fn exchanges(procs: usize, edges: Vec<(usize, usize)>) -> Vec<Vec<(usize, usize)>> {
+/// The process and the slot where a tile belongs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Home {
+    proc: usize,
+    slot: usize,
+}
+
+/// A tile that is about to travel.
+#[derive(Clone, Copy)]
+struct Passenger {
+    tile: usize,
+    from: usize,
+    to: usize,
+}
+
+/// The tiles that belong on another process than the one they start from, in their order.
+fn passengers(homes: &[Option<Home>], slots: usize) -> Vec<Passenger> {
+    let mut passengers = Vec::with_capacity(homes.len());
+    // Without slots there is no tile.
+    for (from, homes) in homes.chunks(slots.max(1)).enumerate() {
+        for (slot, home) in homes.iter().enumerate() {
+            if let &Some(Home { proc: to, .. }) = home
+                && to != from
+            {
+                passengers.push(Passenger { tile: from * slots + slot, from, to });
+            }
+        }
+    }
+    passengers
+}
+
+/// Groups (from, to) edges into exchanges; see [`Deal::new`].
+fn exchanges(procs: usize, passengers: &[Passenger]) -> Vec<Vec<(usize, usize)>> {
+    let mut edges: Vec<_> = passengers.iter().map(|p| (p.from, p.to)).collect();
     let (mut out, mut into) = (vec![0usize; procs], vec![0usize; procs]);
     for &(from, to) in &edges {
         out[from] += 1;
@@ -58,43 +102,30 @@ fn exchanges(procs: usize, edges: Vec<(usize, usize)>) -> Vec<Vec<(usize, usize)
     let times = |count: &dyn Fn(usize) -> usize| -> Vec<usize> {
         (0..procs).flat_map(|p| std::iter::repeat_n(p, count(p))).collect()
     };
-    let mut all = edges.clone();
-    all.extend(
+    edges.extend(
         times(&|p| into[p].saturating_sub(out[p]))
             .into_iter()
             .zip(times(&|p| out[p].saturating_sub(into[p]))),
     );
-    all.extend(times(&|p| most - out[p].max(into[p])).into_iter().map(|p| (p, p)));
-    let mut exchanges = vec![Vec::new(); most];
-    for (&edge, colour) in edges.iter().zip(colour_edges(procs, &all)) {
+    edges.extend(times(&|p| most - out[p].max(into[p])).into_iter().map(|p| (p, p)));
+    let mut exchanges: Vec<_> = (0..most).map(|_| Vec::with_capacity(procs)).collect();
+    for (&edge, colour) in edges[..passengers.len()].iter().zip(colour_edges(procs, &edges)) {
         exchanges[colour].push(edge);
     }
     exchanges.retain(|exchange| !exchange.is_empty());
     exchanges
 }
 
-/// A place on a process: a slot of the matrix, or a unit of scratch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Spot {
-    Slot(usize),
-    Scratch(usize),
-}
-
-/// A tile that is about to travel.
-#[derive(Clone, Copy)]
-struct Passenger {
-    tile: usize,
-    from: usize,
-    to: usize,
-}
+/// A place on a process: its slots come first, then its units of scratch.
+type Spot = usize;
 
 /// What one process holds.
 #[derive(Clone)]
 struct Process {
-    /// By slot of the matrix: the tile that stands there.
-    slots: Vec<Option<usize>>,
-    /// By unit of scratch: the tile that stands there.
-    scratch: Vec<Option<usize>>,
+    /// By place: the tile that stands there.
+    held: Vec<Option<usize>>,
+    /// How many of the places are slots.
+    slots: usize,
     /// What the exchange under way reads, and what it writes.
     reads: Option<Spot>,
     writes: Option<Spot>,
@@ -106,50 +137,50 @@ struct Process {
 }
 
 impl Process {
-    fn at(&mut self, spot: Spot) -> &mut Option<usize> {
-        match spot {
-            Spot::Slot(slot) => &mut self.slots[slot],
-            Spot::Scratch(unit) => &mut self.scratch[unit],
-        }
-    }
-
     fn busy(&self, spot: Spot) -> bool {
         self.reads == Some(spot) || self.writes == Some(spot)
     }
 
+    fn vacant(&self, mut spots: Range<Spot>) -> Option<Spot> {
+        spots.find(|&spot| self.held[spot].is_none() && !self.busy(spot))
+    }
+
     fn vacant_scratch(&self) -> Option<Spot> {
-        (0..self.scratch.len())
-            .find(|&u| self.scratch[u].is_none() && !self.busy(Spot::Scratch(u)))
-            .map(Spot::Scratch)
+        self.vacant(self.slots..self.held.len())
     }
 
     fn vacant_slot(&self) -> Option<Spot> {
-        (0..self.slots.len()).find(|&s| self.slots[s].is_none() && !self.busy(Spot::Slot(s))).map(Spot::Slot)
+        self.vacant(0..self.slots)
     }
 }
 
-/// Tiles that one process may send to another, each list with the best last.
+/// Tiles that one process may send to another.
 #[derive(Clone, Default)]
 struct Queue {
-    /// Those whose final place became vacant.
+    /// Those whose final place became vacant, the best last.
     ready: Vec<usize>,
-    /// Those that stand where a tile of their own process belongs.
+    /// Those that stand where a tile of their own process belongs, the best last.
     pressing: Vec<usize>,
-    /// All, those that stand where a tile of another process belongs last.
-    rest: Vec<usize>,
+    /// All that are left of the list [`Play::rest`], the best first.
+    rest: Range<usize>,
 }
 
-struct Play {
+/// Takes the last tile of a list that fits, and drops those behind it.
+fn last(list: &mut Vec<usize>, fits: impl Fn(&usize) -> bool) -> Option<usize> {
+    std::iter::from_fn(|| list.pop()).find(fits)
+}
+
+struct Play<'d> {
     transport: Transport,
     /// Elements in a tile.
     tile_len: u64,
     /// Slots of a process.
     slots: usize,
     /// By tile, which is named by the place it starts from, process · slots + slot: its final place.
-    targets: Vec<Option<usize>>,
-    /// By place: the tile that belongs there.
+    homes: &'d [Option<Home>],
+    /// By process · slots + slot: the tile that belongs there.
     wanted: Vec<Option<usize>>,
-    /// By tile: where it is.
+    /// By tile: on which process it is, and where.
     stands: Vec<(usize, Spot)>,
     /// By tile: whether it was chosen for an exchange.
     sent: Vec<bool>,
@@ -158,71 +189,95 @@ struct Play {
     processes: Vec<Process>,
     /// By from · processes + to.
     queues: Vec<Queue>,
+    /// The tiles that travel, queue by queue.
+    rest: Vec<usize>,
 }
 
-impl Play {
-    fn new(
-        procs: usize,
-        slots: usize,
-        targets: Vec<Option<usize>>,
-        transport: Transport,
-        tile_len: u64,
-    ) -> Self {
-        let mut wanted = vec![None; targets.len()];
+impl<'d> Play<'d> {
+    fn new(deal: &'d Deal, transport: Transport) -> Self {
+        let &Deal { procs, slots, tile_len, ref homes, ref passengers, .. } = deal;
+        let tiles = procs * slots;
+        let mut wanted = vec![None; tiles];
+        let mut stands = Vec::with_capacity(tiles);
+        let mut unfinished = 0;
+        let processes = (0..procs)
+            .map(|proc| {
+                let mut held = vec![None; slots + index(transport.units)];
+                let first = proc * slots;
+                for (slot, (held, home)) in held.iter_mut().zip(&homes[first..first + slots]).enumerate() {
+                    let tile = first + slot;
+                    stands.push((proc, slot));
+                    let &Some(home) = home else { continue };
+                    let before = wanted[home.proc * slots + home.slot].replace(tile);
+                    assert!(before.is_none(), "two tiles belong in one place");
+                    *held = Some(tile);
+                    unfinished += usize::from(home != Home { proc, slot });
+                }
+                Process {
+                    held,
+                    slots,
+                    reads: None,
+                    writes: None,
+                    open: (0..slots).collect(),
+                    searched: vec![false; slots],
+                    cursor: 0,
+                }
+            })
+            .collect();
+
         let mut queues = vec![Queue::default(); procs * procs];
-        let process = Process {
-            slots: vec![None; slots],
-            scratch: vec![None; index(transport.units)],
-            reads: None,
-            writes: None,
-            open: (0..slots).collect(),
-            searched: vec![false; slots],
-            cursor: 0,
-        };
-        let mut processes = vec![process; procs];
-        for (tile, target) in targets.iter().enumerate() {
-            if let &Some(target) = target {
-                assert!(wanted[target].replace(tile).is_none(), "two tiles belong in one place");
-                processes[tile / slots].slots[tile % slots] = Some(tile);
+        for &Passenger { from, to, .. } in passengers {
+            queues[from * procs + to].rest.end += 1;
+        }
+        let mut first = 0;
+        for queue in &mut queues {
+            let count = queue.rest.end;
+            queue.rest = first..first;
+            first += count;
+        }
+        let mut rest = vec![0; first];
+        // Best are those that stand where a tile of another process belongs.
+        let whose = |tile: usize| wanted[tile].map(|waiting| stands[waiting].0);
+        for best in [true, false] {
+            for &Passenger { tile, from, to } in passengers {
+                if whose(tile).is_some_and(|proc| proc != from) == best {
+                    let queue = &mut queues[from * procs + to].rest;
+                    rest[queue.end] = tile;
+                    queue.end += 1;
+                }
             }
         }
-        for (tile, target) in targets.iter().enumerate().rev() {
-            let &Some(target) = target else { continue };
-            let (from, to) = (tile / slots, target / slots);
-            if from == to {
-                continue;
-            }
+        for &Passenger { tile, from, to } in passengers {
             let queue = &mut queues[from * procs + to];
-            if wanted[tile].is_some_and(|waiting| waiting / slots == from) {
+            if whose(tile) == Some(from) {
                 queue.pressing.push(tile);
             }
-            queue.rest.push(tile);
-            if targets[target].is_none() {
+            let vacant = homes[tile].is_some_and(|home| homes[home.proc * slots + home.slot].is_none());
+            if vacant {
                 queue.ready.push(tile);
             }
         }
         for queue in &mut queues {
-            queue
-                .rest
-                .sort_by_key(|&tile| wanted[tile].is_some_and(|waiting| waiting / slots != tile / slots));
+            queue.pressing.reverse();
+            queue.ready.reverse();
         }
-        let stands = (0..targets.len()).map(|tile| (tile / slots, Spot::Slot(tile % slots))).collect();
-        let unfinished =
-            targets.iter().enumerate().filter(|(tile, target)| target.is_some_and(|t| t != *tile)).count();
-        let sent = vec![false; targets.len()];
-        Self { transport, tile_len, slots, targets, wanted, stands, sent, unfinished, processes, queues }
+        let sent = vec![false; tiles];
+        Self { transport, tile_len, slots, homes, wanted, stands, sent, unfinished, processes, queues, rest }
     }
 
     /// Plays all exchanges and what goes with them.
-    fn rounds<'e>(mut self, exchanges: impl Iterator<Item = &'e [(usize, usize)]>) -> Vec<Round> {
-        let mut exchanges = exchanges.peekable();
+    fn rounds(mut self, exchanges: &[Vec<(usize, usize)>]) -> Vec<Round> {
+        let mut exchanges = exchanges.iter().map(Vec::as_slice).peekable();
         let packed = self.transport.packed;
-        let mut rounds = Vec::new();
+        let mut rounds: Vec<Round> = Vec::new();
         let mut searched_again = false;
         // What is packed goes one round later.
         let mut passengers = if packed { Vec::new() } else { self.choose(exchanges.next()) };
         while self.unfinished > 0 {
-            let mut round = Round::default();
+            // Rounds are much alike.
+            let moves = rounds.last().map_or(0, |round| round.moves.len());
+            let mut round =
+                Round { transfers: Vec::with_capacity(passengers.len()), moves: Vec::with_capacity(moves) };
             // Before the first exchange nothing hides a move, so only what it sends is packed.
             let exposed = packed && rounds.is_empty() && exchanges.peek().is_some();
             self.begin(&mut round, &passengers);
@@ -256,16 +311,15 @@ impl Play {
     }
 
     fn place(&self, spot: Spot) -> Place {
-        match spot {
-            Spot::Slot(slot) => Place::Matrix(slot as u64 * self.tile_len),
-            Spot::Scratch(unit) => Place::Scratch(unit as u64),
+        match spot.checked_sub(self.slots) {
+            None => Place::Matrix(spot as u64 * self.tile_len),
+            Some(unit) => Place::Scratch(unit as u64),
         }
     }
 
     /// The process and the slot where a tile ends.
-    fn target(&self, tile: usize) -> (usize, usize) {
-        let target = self.targets[tile].expect("only tiles with a place move");
-        (target / self.slots, target % self.slots)
+    fn home(&self, tile: usize) -> Home {
+        self.homes[tile].expect("only tiles with a place move")
     }
 
     /// The tile that belongs in a slot, if there is one.
@@ -280,45 +334,35 @@ impl Play {
 
     /// Picks a tile for each pair of an exchange.
     fn choose(&mut self, exchange: Option<&[(usize, usize)]>) -> Vec<Passenger> {
-        let choose = |&(from, to): &(usize, usize)| {
-            let procs = self.processes.len();
-            let queue = &mut self.queues[from * procs + to];
-            let slots = &self.processes[to].slots;
-            let vacant = |tile: usize| slots[self.targets[tile].map_or(0, |t| t % self.slots)].is_none();
-            let last = |list: &mut Vec<usize>, fits: &dyn Fn(usize) -> bool| {
-                while let Some(tile) = list.pop() {
-                    if !self.sent[tile] && fits(tile) {
-                        return Some(tile);
-                    }
-                }
-                None
-            };
-            let ready = last(&mut queue.ready, &vacant);
-            // What is packed is put where it belongs later anyway, so nothing is lost by making way for what
-            // waits here. Otherwise better vacate what the next exchange can fill, while there is scratch.
-            let sender = &self.processes[from].scratch;
-            let crowded = sender.iter().filter(|tile| tile.is_none()).count() < 2;
-            let tile = if self.transport.packed || crowded {
-                ready
-                    .or_else(|| last(&mut queue.pressing, &|_| true))
-                    .or_else(|| last(&mut queue.rest, &|_| true))
-            } else {
-                ready.or_else(|| last(&mut queue.rest, &|_| true))
-            };
-            let tile = tile.expect("an edge for each tile that travels");
-            self.sent[tile] = true;
-            Passenger { tile, from, to }
-        };
-        exchange.unwrap_or_default().iter().map(choose).collect()
+        let pairs = exchange.unwrap_or_default().iter();
+        pairs.map(|&(from, to)| Passenger { tile: self.choose_one(from, to), from, to }).collect()
+    }
+
+    fn choose_one(&mut self, from: usize, to: usize) -> usize {
+        let queue = &mut self.queues[from * self.processes.len() + to];
+        let slots = &self.processes[to].held;
+        let vacant = |tile: usize| self.homes[tile].is_some_and(|home| slots[home.slot].is_none());
+        let fits = |tile: &usize| !self.sent[*tile] && vacant(*tile);
+        let mut tile = last(&mut queue.ready, fits);
+        // What is packed is put where it belongs later anyway, so nothing is lost by making way for what
+        // waits here. Otherwise better vacate what the next exchange can fill, while there is scratch.
+        let sender = &self.processes[from].held[self.slots..];
+        if self.transport.packed || sender.iter().filter(|tile| tile.is_none()).count() < 2 {
+            tile = tile.or_else(|| last(&mut queue.pressing, |tile| !self.sent[*tile]));
+        }
+        let rest = || queue.rest.by_ref().map(|i| self.rest[i]).find(|&tile| !self.sent[tile]);
+        let tile = tile.or_else(rest).expect("an edge for each tile that travels");
+        self.sent[tile] = true;
+        tile
     }
 
     /// Starts an exchange: finds a place for each tile at its receiver.
     fn begin(&mut self, round: &mut Round, passengers: &[Passenger]) {
         for &Passenger { tile, from, to } in passengers {
-            let (_, slot) = self.target(tile);
+            let Home { slot, .. } = self.home(tile);
             let receiver = &mut self.processes[to];
-            let direct = !self.transport.packed && receiver.slots[slot].is_none();
-            let spot = if direct { Some(Spot::Slot(slot)) } else { receiver.vacant_scratch() };
+            let direct = !self.transport.packed && receiver.held[slot].is_none();
+            let spot = if direct { Some(slot) } else { receiver.vacant_scratch() };
             let spot = spot.or_else(|| receiver.vacant_slot()).expect("room for one tile more");
             receiver.writes = Some(spot);
             round.transfers.push(Transfer {
@@ -332,9 +376,9 @@ impl Play {
         for &Passenger { tile, from, to } in passengers {
             let spot = self.stands[tile].1;
             self.processes[from].reads = Some(spot);
-            *self.processes[from].at(spot) = None;
+            self.processes[from].held[spot] = None;
             let spot = self.processes[to].writes.expect("found above");
-            *self.processes[to].at(spot) = Some(tile);
+            self.processes[to].held[spot] = Some(tile);
             self.stands[tile] = (to, spot);
         }
     }
@@ -342,19 +386,19 @@ impl Play {
     /// Ends the exchange: what it read is vacant, what it wrote may move on.
     fn end(&mut self) {
         for proc in 0..self.processes.len() {
-            if let Some(Spot::Slot(slot)) = self.processes[proc].reads.take() {
-                self.vacated(proc, slot);
+            if let Some(spot) = self.processes[proc].reads.take() {
+                self.vacated(proc, spot);
             }
             let Some(spot) = self.processes[proc].writes.take() else { continue };
-            let tile = self.processes[proc].at(spot).expect("written by the exchange");
-            let (_, slot) = self.target(tile);
-            if spot == Spot::Slot(slot) {
+            let tile = self.processes[proc].held[spot].expect("written by the exchange");
+            let Home { slot, .. } = self.home(tile);
+            if spot == slot {
                 self.unfinished -= 1;
                 continue;
             }
             self.processes[proc].open.push(slot);
-            if let Some(standing) = self.processes[proc].slots[slot] {
-                let (to, _) = self.target(standing);
+            if let Some(standing) = self.processes[proc].held[slot] {
+                let to = self.home(standing).proc;
                 if to != proc {
                     self.queue(proc, to).pressing.push(standing);
                 }
@@ -362,12 +406,15 @@ impl Play {
         }
     }
 
-    /// A slot became vacant: its tile may come, from here or from another process.
-    fn vacated(&mut self, proc: usize, slot: usize) {
-        if let Some(tile) = self.wanted(proc, slot) {
+    /// A place became vacant. If it is a slot, its tile may come, from here or from another process.
+    fn vacated(&mut self, proc: usize, spot: Spot) {
+        if spot >= self.slots {
+            return;
+        }
+        if let Some(tile) = self.wanted(proc, spot) {
             let from = self.stands[tile].0;
             if from == proc {
-                self.processes[proc].open.push(slot);
+                self.processes[proc].open.push(spot);
             } else {
                 self.queue(from, proc).ready.push(tile);
             }
@@ -381,26 +428,22 @@ impl Play {
             target: self.place(to),
             len: self.transport.unit,
         });
-        let tile = self.processes[proc].at(from).take().expect("a tile to move");
-        *self.processes[proc].at(to) = Some(tile);
+        let tile = self.processes[proc].held[from].take().expect("a tile to move");
+        self.processes[proc].held[to] = Some(tile);
         self.stands[tile].1 = to;
-        let (home, slot) = self.target(tile);
-        self.unfinished -= usize::from(home == proc && to == Spot::Slot(slot));
-        if let Spot::Slot(slot) = from {
-            self.vacated(proc, slot);
-        }
+        self.unfinished -= usize::from(self.home(tile) == Home { proc, slot: to });
+        self.vacated(proc, from);
     }
 
     /// Moves every tile whose final slot is vacant, and those whose slots become vacant by that.
     fn settle(&mut self, round: &mut Round) {
         for proc in 0..self.processes.len() {
             while let Some(slot) = self.processes[proc].open.pop() {
-                let target = Spot::Slot(slot);
-                let vacant = self.processes[proc].slots[slot].is_none() && !self.processes[proc].busy(target);
+                let vacant = self.processes[proc].held[slot].is_none() && !self.processes[proc].busy(slot);
                 let Some(tile) = self.wanted(proc, slot).filter(|_| vacant) else { continue };
                 let (stands, spot) = self.stands[tile];
                 if stands == proc && !self.processes[proc].busy(spot) {
-                    self.shift(round, proc, spot, target);
+                    self.shift(round, proc, spot, slot);
                 }
             }
         }
@@ -408,6 +451,9 @@ impl Play {
 
     /// Has each process that has nothing else to move turn one cycle of its own tiles, by way of scratch.
     fn break_cycles(&mut self, round: &mut Round) {
+        if self.processes.iter().all(|process| process.cursor == self.slots) {
+            return;
+        }
         let mut idle = vec![true; self.processes.len()];
         for m in &round.moves {
             idle[index(m.proc)] = false;
@@ -415,7 +461,7 @@ impl Play {
         for proc in (0..self.processes.len()).filter(|&proc| idle[proc]) {
             let Some(spare) = self.processes[proc].vacant_scratch() else { continue };
             if let Some(slot) = self.next_cycle(proc) {
-                self.shift(round, proc, Spot::Slot(slot), spare);
+                self.shift(round, proc, slot, spare);
             }
         }
         self.settle(round);
@@ -423,20 +469,21 @@ impl Play {
 
     /// A slot on the next cycle of tiles that belong to the process where they stand.
     fn next_cycle(&mut self, proc: usize) -> Option<usize> {
-        while self.processes[proc].cursor < self.slots {
-            let start = self.processes[proc].cursor;
-            self.processes[proc].cursor += 1;
+        let process = &mut self.processes[proc];
+        while process.cursor < self.slots {
+            let start = process.cursor;
+            process.cursor += 1;
             let mut at = start;
-            while !std::mem::replace(&mut self.processes[proc].searched[at], true) {
-                let Some(tile) = self.processes[proc].slots[at] else { break };
-                match self.target(tile) {
-                    (home, slot) if home == proc && slot == start => {
+            while !std::mem::replace(&mut process.searched[at], true) {
+                let Some(tile) = process.held[at] else { break };
+                match self.homes[tile].expect("only tiles with a place move") {
+                    home if home == (Home { proc, slot: start }) => {
                         if at != start {
                             return Some(start);
                         }
                         break;
                     }
-                    (home, slot) if home == proc => at = slot,
+                    home if home.proc == proc => at = home.slot,
                     _ => break,
                 }
             }
@@ -456,7 +503,7 @@ impl Play {
     /// under way is over.
     fn make_room(&mut self, round: &mut Round, passengers: &[Passenger]) {
         for &Passenger { to, .. } in passengers {
-            if self.processes[to].scratch.iter().all(Option::is_some) {
+            if self.processes[to].held[self.slots..].iter().all(Option::is_some) {
                 self.put_aside(round, to);
             }
         }
@@ -465,14 +512,10 @@ impl Play {
     /// Moves a tile that waits in scratch to any vacant slot, and gives its place in scratch.
     fn put_aside(&mut self, round: &mut Round, proc: usize) -> Spot {
         let process = &self.processes[proc];
-        let waits = |u: &usize| {
-            let here = |tile: usize| self.target(tile).0 == proc;
-            process.scratch[*u].is_some_and(here) && !process.busy(Spot::Scratch(*u))
+        let waits = |&spot: &Spot| {
+            process.held[spot].is_some_and(|tile| self.home(tile).proc == proc) && !process.busy(spot)
         };
-        let spot = (0..process.scratch.len())
-            .find(waits)
-            .map(Spot::Scratch)
-            .expect("scratch full of tiles that wait");
+        let spot = (self.slots..process.held.len()).find(waits).expect("scratch full of tiles that wait");
         let slot = process.vacant_slot().expect("no process holds more tiles than its matrix has slots");
         self.shift(round, proc, spot, slot);
         spot
@@ -507,9 +550,10 @@ mod tests {
             let tile = self.unit * self.parts;
             let dimension =
                 Dimension::new(self.procs * self.slots * tile, tile, self.procs, Placement::Sharded);
-            Phase::dealing(&dimension, self.transport(), |k| {
+            let deal = Deal::new(&dimension, |k| {
                 self.places[index(k.0)].map(|place| (place / self.slots, LocalTile(place % self.slots)))
-            })
+            });
+            deal.phase(self.transport())
         }
 
         /// Every tile of the case arrives where it belongs, and comes back.

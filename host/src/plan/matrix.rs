@@ -1,10 +1,11 @@
 //! The way of one matrix between the caller's sharding and the solver's distribution.
 
+use super::dealing::Deal;
 use super::dimension::{Dimension, Placement};
 use super::phase::{Phase, Transport};
 use crate::DType;
 use crate::device::{InPlace, Permutation};
-use crate::layout::{Coordinate, ProcessGrid};
+use crate::layout::{Coordinate, GlobalTile, ProcessGrid};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -158,18 +159,22 @@ impl MatrixPlan {
         // Columns of the solver's buffer are contiguous.
         let by_cols = transport(&cols, rows.capacity(), false);
         let by_rows = transport(&rows, cols.capacity(), true);
-        let dealing = |dimension: &Dimension, transport| {
-            if !dimension.moves() {
-                return Phase::default();
-            }
+        let deal = |dimension: &Dimension| {
             let tiles = dimension.cyclic().tiles();
-            Phase::dealing(dimension, transport, |k| (k.0 < tiles).then(|| dimension.place(k)))
+            let place = |k: GlobalTile| (k.0 < tiles).then(|| dimension.place(k));
+            dimension.moves().then(|| Deal::new(dimension, place))
+        };
+        let deal_cols = deal(&cols);
+        let other = (rows != cols).then(|| deal(&rows));
+        let deal_rows = other.as_ref().unwrap_or(&deal_cols);
+        let dealing = |deal: &Option<Deal>, transport| {
+            deal.as_ref().map_or_else(Phase::default, |deal| deal.phase(transport))
         };
         let phases = [
             (Axis::Cols, Phase::compaction(&cols, by_cols)),
             (Axis::Rows, Phase::compaction(&rows, by_rows)),
-            (Axis::Cols, dealing(&cols, by_cols)),
-            (Axis::Rows, dealing(&rows, by_rows)),
+            (Axis::Cols, dealing(&deal_cols, by_cols)),
+            (Axis::Rows, dealing(deal_rows, by_rows)),
         ];
         let mut plan =
             Self { dtype, grid, view, rows, cols, conversion, reorderings, phases, most_pieces: 0 };

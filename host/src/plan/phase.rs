@@ -2,11 +2,8 @@
 //! them, as data.
 //!
 //! Positions are local elements of the dimension in the solver's buffer; whatever moves takes all of
-//! the buffer's other dimension with it. How the rounds of stage 2 come about is in [`compaction`],
-//! those of stage 3 in [`dealing`].
-//!
-//! [`compaction`]: Phase::compaction
-//! [`dealing`]: Phase::dealing
+//! the buffer's other dimension with it. How the rounds of stage 2 come about is in `compaction.rs`,
+//! those of stage 3 in `dealing.rs`.
 
 /// Where a run of elements stands on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,29 +148,31 @@ impl Phase {
     /// another has ended.
     pub(super) fn new(mut rounds: Vec<Round>, parts: u64) -> Self {
         rounds.retain(|round| !round.is_empty());
-        let transfers = || rounds.iter().flat_map(|round| &round.transfers);
-        let moves = || rounds.iter().flat_map(|round| &round.moves);
-        let procs = transfers().map(|t| t.from.max(t.to)).chain(moves().map(|m| m.proc)).max();
-        let procs = procs.map_or(0, |last| last + 1);
-        let mut moved = vec![Moved::default(); index(procs)];
-        for t in transfers() {
-            moved[index(t.from)].sent.add(t, parts);
-            moved[index(t.to)].received.add(t, parts);
-        }
-        for m in moves() {
-            moved[index(m.proc)].copied += parts * m.len;
-        }
-        let in_scratch = || {
-            let ends = (transfers().flat_map(|t| [(t.source, t.len), (t.target, t.len)]))
-                .chain(moves().flat_map(|m| [(m.source, m.len), (m.target, m.len)]));
-            ends.filter_map(|(place, len)| match place {
-                Place::Scratch(unit) => Some((unit, len)),
-                Place::Matrix(_) => None,
-            })
+        let mut moved = Vec::new();
+        let mut unit = 0;
+        // The last unit of scratch in use, and the longest run there.
+        let mut last: Option<(u64, u64)> = None;
+        let mut note = |place, len| {
+            unit = unit.max(len);
+            if let Place::Scratch(number) = place {
+                last = last.max(Some((number, len)));
+            }
         };
-        let unit = transfers().map(|t| t.len).chain(moves().map(|m| m.len)).max().unwrap_or(0);
-        let units = in_scratch().map(|(unit, _)| unit + 1).max().unwrap_or(0);
-        let one = in_scratch().map(|(number, len)| number * unit + len).max().unwrap_or(0);
+        for round in &rounds {
+            for t in &round.transfers {
+                of(&mut moved, t.from).sent.add(t, parts);
+                of(&mut moved, t.to).received.add(t, parts);
+                note(t.source, t.len);
+                note(t.target, t.len);
+            }
+            for m in &round.moves {
+                of(&mut moved, m.proc).copied += parts * m.len;
+                note(m.source, m.len);
+                note(m.target, m.len);
+            }
+        }
+        let units = last.map_or(0, |(number, _)| number + 1);
+        let one = last.map_or(0, |(number, len)| number * unit + len);
         let scratch = if parts > 1 { units * unit + one } else { one };
         let exchanges = rounds.iter().filter(|round| !round.transfers.is_empty()).count();
         let pitch = exchanges.max(rounds.len().div_ceil(2));
@@ -236,6 +235,15 @@ impl Phase {
     pub fn moved(&self, proc: u64) -> Moved {
         self.moved.get(index(proc)).copied().unwrap_or_default()
     }
+}
+
+/// The entry of a process in a list that grows to hold it.
+fn of(moved: &mut Vec<Moved>, proc: u64) -> &mut Moved {
+    let proc = index(proc);
+    if moved.len() <= proc {
+        moved.resize(proc + 1, Moved::default());
+    }
+    &mut moved[proc]
 }
 
 /// A number of this process's memory as an index.

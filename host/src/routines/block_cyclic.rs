@@ -32,9 +32,7 @@ pub fn redistribute(
         (Direction::Reverse, &[a]) => rank.reverse(plan.matrix(), input, a),
         (Direction::Reverse, &[work, a]) => {
             if work.address() != input.address() {
-                let dtype = plan.matrix().dtype();
-                let elements = plan.matrix().solver_bytes() / dtype.size();
-                device.copy_lines(dtype, input, elements, work, elements, elements, 1)?;
+                rank.copy_whole(plan.matrix(), input, work)?;
             }
             rank.reverse(plan.matrix(), work, a)
         }

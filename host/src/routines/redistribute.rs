@@ -134,8 +134,8 @@ impl Rank<'_> {
         }
     }
 
-    /// Copies a buffer that is the caller's and the solver's alike.
-    fn copy_whole(&self, plan: &MatrixPlan, from: Buffer, to: Buffer) -> Result<()> {
+    /// Copies a whole buffer of the solver's size.
+    pub fn copy_whole(&self, plan: &MatrixPlan, from: Buffer, to: Buffer) -> Result<()> {
         let elements = plan.solver_bytes() / plan.dtype().size();
         self.device.copy_lines(plan.dtype(), from, elements, to, elements, elements, 1)
     }
