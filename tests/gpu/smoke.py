@@ -167,6 +167,23 @@ def check_failed(x: jax.Array, log_det: jax.Array, status: jax.Array, expected: 
     assert got == {expected}, f"status: got {got}, needed {expected} on every device"
 
 
+def check_product(a: jax.Array, b: jax.Array, c: jax.Array) -> None:
+    """|c − a b| ≤ (k + 1) ε |a| |b|, element by element."""
+    assert c.shape == (a.shape[0], *b.shape[1:]) and c.dtype == a.dtype, f"got {c.shape} {c.dtype}"
+    ratio = float(product_error(a, b, c)) / float(jnp.finfo(c.dtype).eps)
+    # A comparison with NaN is false.
+    assert ratio <= a.shape[1] + 1, f"got an error of {ratio:.3g} ε, needed ≤ (k + 1) ε"
+
+
+@jax.jit
+def product_error(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
+    """The largest |c − a b| / (|a| |b|) of all elements, in double precision."""
+    wide = jnp.promote_types(a.dtype, jnp.float64)
+    a, b, c = a.astype(wide), b.astype(wide), c.astype(wide)
+    magnitude = jnp.matmul(jnp.abs(a), jnp.abs(b), precision="highest")
+    return (jnp.abs(c - jnp.matmul(a, b, precision="highest")) / magnitude).max()
+
+
 # ---- cases ----
 
 
@@ -322,6 +339,23 @@ def redistribution(mesh: Mesh, m: int, n: int, dtype: str, tile: int | None) -> 
                 for part, s in zip(on_devices(back), back.addressable_shards, strict=True)
             )
             assert same, "not every element came back"
+
+
+def product(mesh: Mesh, sizes: tuple[int, int, int], dtype: str, tile: int | None) -> None:
+    """Eagerly and under jit, by every layout that the plan has."""
+    m, k, n = sizes
+    # No element is like its neighbours; about as many are negative as positive.
+    a, b = (np.sin(counting(*shape, "float64")) for shape in ((m, k), (k, n)))
+    if np.dtype(dtype).kind == "c":
+        a, b = a * (1 + 0.5j), b * (0.25 - 1j)
+    a, b = put(a.astype(dtype), mesh, "rows", "columns"), put(b.astype(dtype), mesh, "rows", "columns")
+    for layout in ("auto", "stages"):
+        run = partial(
+            meshsolve.linalg.matmul, tile=tile, mesh=mesh, matrix_specs=P("rows", "columns"), layout=layout
+        )
+        for matmul in (run, jax.jit(run)):
+            for _ in range(2):
+                check_product(a, b, matmul(a, b))
 
 
 def peer_table(devices: int) -> Iterator[Case]:
@@ -576,6 +610,16 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             ):
                 name = f"{grid} {dtype} {m}x{n} T={tile or 'default'}"
                 yield f"redistribution {name}", partial(redistribution, mesh, m, n, dtype, tile)
+            for sizes, tile in (
+                ((512, 1024, 2048), None),
+                ((512, 1024, 2048), 64),
+                ((320, 4096, 192), None),
+                ((999, 801, 401), 100),
+                ((5, 3, 2), 2),
+                ((1000, 600, 1), None),
+            ):
+                name = f"{grid} {dtype} {'x'.join(map(str, sizes))} T={tile or 'default'}"
+                yield f"product {name}", partial(product, mesh, sizes, dtype, tile)
         yield f"zero pivot in the last tile {grid}", partial(zero_pivot_in_the_last_tile, mesh)
         yield f"NaN in the matrix {grid}", partial(non_finite, mesh, np.nan)
         yield f"Inf in the matrix {grid}", partial(non_finite, mesh, np.inf)

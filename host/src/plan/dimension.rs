@@ -39,6 +39,35 @@ impl Reading {
         Self { fine, coarse, shard: extent.div_ceil(fine) }
     }
 
+    /// The reading of a dimension that lies over `sides[0]` processes in one place and over `sides[1]` in
+    /// another, so that it has one order in both. Where neither number divides the other, tiles have to be
+    /// dealt on the side of fewer processes.
+    ///
+    /// # Errors
+    /// Why there is none: those tiles would not be whole.
+    pub fn symmetric(extent: u64, tile: u64, sides: [u64; 2]) -> Result<Self, &'static str> {
+        let (long, short) = (sides[0].max(sides[1]), sides[0].min(sides[1]));
+        let whole = |count: u64| extent.is_multiple_of(count * tile);
+        match long.is_multiple_of(short) {
+            true => Ok(Self::new(extent, long, short)),
+            false if whole(long) && whole(short) => Ok(Self::new(extent, long, 1)),
+            false => {
+                Err("neither side of the grid divides the other, and the tile does not divide the shards")
+            }
+        }
+    }
+
+    /// The order over `procs` processes of a dimension that has this reading.
+    pub fn over(self, procs: u64) -> Order {
+        if procs == self.fine || procs == self.coarse { Order::Read(self) } else { Order::Dealt(self) }
+    }
+
+    /// The reading of another dimension, one that lies over `procs` processes only and shares them with
+    /// this reading's: each process keeps the shard that it holds.
+    pub fn beside(&self, extent: u64, procs: u64) -> Self {
+        Self::new(extent, procs, if procs == self.fine { self.coarse } else { 1 })
+    }
+
     /// Fine shards in a shard of the coarse side.
     fn merged(&self) -> u64 {
         self.fine / self.coarse

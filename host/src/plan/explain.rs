@@ -1,8 +1,8 @@
 //! Plans in words.
 
 use super::OperandSpec;
+use super::candidate::{Candidate, Verdict};
 use super::matrix::{MatrixPlan, View};
-use super::system::{Candidate, Verdict};
 use std::fmt::Write as _;
 
 /// Bytes over the links in all, and at the busiest device in its busier direction.

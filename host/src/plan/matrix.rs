@@ -30,6 +30,16 @@ pub enum View {
     Transposed,
 }
 
+impl View {
+    /// The solver's grid over a mesh, or the mesh under a solver's grid.
+    pub(super) fn of_grid(self, grid: ProcessGrid) -> ProcessGrid {
+        match self {
+            View::Plain => grid,
+            View::Transposed => ProcessGrid::new(grid.cols(), grid.rows()),
+        }
+    }
+}
+
 /// What one rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -189,10 +199,7 @@ impl MatrixPlan {
 
     /// The caller's mesh, as a grid.
     pub fn mesh(&self) -> ProcessGrid {
-        match self.view {
-            View::Plain => self.grid,
-            View::Transposed => ProcessGrid::new(self.grid.cols(), self.grid.rows()),
-        }
+        self.view.of_grid(self.grid)
     }
 
     /// Where the device that plays `rank` stands in the caller's mesh.
@@ -203,6 +210,17 @@ impl MatrixPlan {
             View::Plain => Coordinate { row, col },
             View::Transposed => Coordinate { row: col, col: row },
         }
+    }
+
+    /// The rank that the device at each place of the caller's mesh plays; places are counted row by row.
+    pub fn roles(&self) -> Vec<u64> {
+        let mesh = self.mesh();
+        let mut roles = vec![0; usize::try_from(mesh.size()).expect("ranks of this program")];
+        for rank in 0..mesh.size() {
+            let place = mesh.rank(self.mesh_coordinate(rank));
+            roles[usize::try_from(place).expect("a place in the mesh")] = rank;
+        }
+        roles
     }
 
     /// The rows.
@@ -255,6 +273,14 @@ impl MatrixPlan {
     /// both shards.
     pub fn in_place(&self) -> bool {
         self.rows.fits() && self.cols.fits()
+    }
+
+    /// Whether nothing is to be done on the way to the solver: the caller's buffer is the solver's.
+    pub fn stays(&self) -> bool {
+        let is_idle = |phase: &Phase| phase.rounds().all(|round| round.is_empty());
+        self.view == View::Transposed
+            && self.reorderings.is_empty()
+            && self.phases.iter().all(|(_, phase)| is_idle(phase))
     }
 
     /// Bytes of a unit of scratch in a phase.

@@ -4,6 +4,7 @@
 //! communicator, so it can be printed, tested and priced anywhere; the same plan drives every
 //! backend.
 
+mod candidate;
 mod colouring;
 mod compaction;
 mod dealing;
@@ -12,6 +13,7 @@ mod explain;
 mod matrix;
 mod phase;
 mod price;
+mod product;
 mod redistribute;
 mod request;
 mod system;
@@ -19,15 +21,19 @@ mod tile;
 
 use crate::layout::ProcessGrid;
 use crate::{DType, Result};
+pub use candidate::Candidate;
 pub use dimension::{Dimension, Order, Placement, Reading};
 pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES, View};
 pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
 pub use price::Price;
+pub use product::ProductPlan;
 pub use redistribute::{LocalBuffers, RedistributePlan};
-pub use request::{Direction, Layout, Method, Placements, RedistributeRequest, Request, SystemRequest, Task};
+pub use request::{
+    Direction, Layout, Method, Placements, ProductRequest, RedistributeRequest, Request, SystemRequest, Task,
+};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
-pub use system::{Candidate, STATUS_BYTES, SystemPlan};
+pub use system::{STATUS_BYTES, SystemPlan};
 pub use tile::suggest_tile;
 
 /// One buffer that every device passes in or gets.
@@ -55,6 +61,8 @@ impl OperandSpec {
 pub enum Plan {
     /// A square system, or a part of its solution.
     System(Box<SystemPlan>),
+    /// A product.
+    Product(Box<ProductPlan>),
     /// A redistribution by itself.
     Redistribute(Box<RedistributePlan>),
 }
@@ -88,6 +96,7 @@ impl Plan {
     pub fn new(request: &Request) -> Result<Self> {
         match request {
             Request::System(request) => Ok(Self::System(Box::new(SystemPlan::new(request)?))),
+            Request::Product(request) => Ok(Self::Product(Box::new(ProductPlan::new(request)?))),
             Request::Redistribute(request) => {
                 Ok(Self::Redistribute(Box::new(RedistributePlan::new(request))))
             }
@@ -100,6 +109,10 @@ impl Plan {
             Request::System(request) => {
                 let plans = SystemPlan::candidates(request).into_iter();
                 plans.map(|plan| Self::System(Box::new(plan))).collect()
+            }
+            Request::Product(request) => {
+                let plans = ProductPlan::candidates(request).into_iter();
+                plans.map(|plan| Self::Product(Box::new(plan))).collect()
             }
             Request::Redistribute(request) => {
                 vec![Self::Redistribute(Box::new(RedistributePlan::new(request)))]
@@ -124,6 +137,15 @@ impl Plan {
                 plan.tile(),
                 plan.candidate().to_string(),
                 plan.b().map(|_| plan.b_placements()),
+                None,
+                plan.scratch_bytes(),
+                plan.explain(),
+            ),
+            Self::Product(plan) => (
+                "product",
+                plan.inner_tile(),
+                plan.candidate().to_string(),
+                None,
                 None,
                 plan.scratch_bytes(),
                 plan.explain(),
@@ -154,6 +176,7 @@ impl Plan {
     pub fn grid(&self) -> ProcessGrid {
         match self {
             Self::System(plan) => plan.grid(),
+            Self::Product(plan) => plan.grid(),
             Self::Redistribute(plan) => plan.matrix().grid(),
         }
     }
@@ -163,6 +186,7 @@ impl Plan {
     pub fn roles(&self) -> &[u64] {
         match self {
             Self::System(plan) => plan.roles(),
+            Self::Product(plan) => plan.roles(),
             Self::Redistribute(plan) => plan.roles(),
         }
     }
@@ -170,7 +194,7 @@ impl Plan {
     /// Whether the routine calls a solver; a redistribution needs none.
     pub fn needs_solver(&self) -> bool {
         match self {
-            Self::System(_) => true,
+            Self::System(_) | Self::Product(_) => true,
             Self::Redistribute(_) => false,
         }
     }
@@ -179,6 +203,7 @@ impl Plan {
     pub fn inputs(&self) -> &[OperandSpec] {
         match self {
             Self::System(plan) => plan.inputs(),
+            Self::Product(plan) => plan.inputs(),
             Self::Redistribute(plan) => plan.inputs(),
         }
     }
@@ -187,6 +212,7 @@ impl Plan {
     pub fn outputs(&self) -> &[OperandSpec] {
         match self {
             Self::System(plan) => plan.outputs(),
+            Self::Product(plan) => plan.outputs(),
             Self::Redistribute(plan) => plan.outputs(),
         }
     }
@@ -197,6 +223,7 @@ impl Plan {
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
         let request = match self {
             Self::System(plan) => format!("{:?}", plan.request()),
+            Self::Product(plan) => format!("{:?}", plan.request()),
             Self::Redistribute(plan) => format!("{:?}", plan.request()),
         };
         request.hash(&mut hasher);

@@ -3,6 +3,7 @@
 //! The rates are orders of magnitude, of two GPUs of the H200 kind; only their ratios matter. A call's
 //! time is not the aim: what is the same in every way (checks, the solver's own messages) is left out.
 
+use super::dimension::Dimension;
 use super::matrix::{Axis, MatrixPlan, View};
 use super::request::{Method, SystemRequest, Task};
 use crate::DType;
@@ -27,6 +28,11 @@ fn rate(dtype: DType) -> f64 {
     }
 }
 
+/// Floating-point operations a second of all devices that a matrix lies on.
+fn rate_of_all(plan: &MatrixPlan) -> f64 {
+    seconds(plan.grid().size(), 1.0) * rate(plan.dtype())
+}
+
 /// The cost of a way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Price {
@@ -42,7 +48,18 @@ pub struct Price {
     pub seconds: f64,
 }
 
-/// What a call does with A besides where it lies, and what else costs time.
+/// The way of a matrix in one direction.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    /// There and back.
+    pub plan: &'a MatrixPlan,
+    /// Whether it is the way back.
+    pub reverse: bool,
+    /// Whether the caller's memory is the solver's buffer.
+    pub in_place: bool,
+}
+
+/// What a call for a system does with A besides where it lies, and what else costs time.
 pub(super) struct Work {
     /// Whether A goes to the solver.
     pub brings_a: bool,
@@ -60,27 +77,46 @@ pub(super) struct Work {
 
 impl Price {
     /// The redistributions of A and of right-hand sides there and back, and the operations of the solver.
-    pub(super) fn new(a: &MatrixPlan, b: Option<&MatrixPlan>, work: &Work) -> Self {
+    pub(super) fn of_system(a: &MatrixPlan, b: Option<&MatrixPlan>, work: &Work) -> Self {
+        let way = |plan, reverse, in_place| Way { plan, reverse, in_place };
         let mut ways = Vec::new();
-        ways.extend(work.brings_a.then_some((a, false, work.in_place)));
-        ways.extend(work.returns_a.then_some((a, true, a.in_place())));
-        ways.extend(b.into_iter().flat_map(|b| [(b, false, false), (b, true, false)]));
+        ways.extend(work.brings_a.then(|| way(a, false, work.in_place)));
+        ways.extend(work.returns_a.then(|| way(a, true, a.in_place())));
+        ways.extend(b.into_iter().flat_map(|b| [way(b, false, false), way(b, true, false)]));
+        let wide = work.prefers_tall && a.grid().cols() > a.grid().rows();
+        let seconds_of_flops = if wide { WIDE_GRID } else { 1.0 } * work.flops / rate_of_all(a);
+        Self::new(&ways, work.fetched, work.flops, seconds_of_flops)
+    }
+
+    /// The redistributions of A, B and C, and 2·m·n·k operations, four times as many in complex arithmetic.
+    #[expect(clippy::cast_precision_loss, reason = "a model of two digits")]
+    pub(super) fn of_product([a, b, c]: [Way<'_>; 3]) -> Self {
+        let elements = |dimension: &Dimension| dimension.cyclic().extent() as f64;
+        let inner = match a.plan.view() {
+            View::Plain => a.plan.cols(),
+            View::Transposed => a.plan.rows(),
+        };
+        let result = elements(c.plan.rows()) * elements(c.plan.cols());
+        let flops = f64::from(c.plan.dtype().parts().pow(2)) * 2.0 * result * elements(inner);
+        Self::new(&[a, b, c], 0, flops, flops / rate_of_all(c.plan))
+    }
+
+    /// The ways of matrices, `fetched` bytes to every device before them, and the solver's operations.
+    fn new(ways: &[Way<'_>], fetched: u64, flops: f64, seconds_of_flops: f64) -> Self {
         let busier = |plan: &MatrixPlan, reverse: bool| {
             let traffic = plan.busiest(reverse);
             traffic.sent.max(traffic.received)
         };
-        let moved: u64 = ways.iter().map(|&(plan, reverse, _)| busier(plan, reverse)).sum();
-        let link_bytes = moved + work.fetched;
-        let rounds = ways.iter().map(|&(plan, reverse, _)| plan.rounds(reverse)).sum::<u64>()
-            + u64::from(work.fetched > 0);
-        let memory_bytes = ways.iter().map(|&(plan, _, in_place)| passes(plan, in_place)).sum();
-        let (ranks, rate) = (seconds(a.grid().size(), 1.0), rate(a.dtype()));
-        let wide = work.prefers_tall && a.grid().cols() > a.grid().rows();
+        let moved: u64 = ways.iter().map(|way| busier(way.plan, way.reverse)).sum();
+        let link_bytes = moved + fetched;
+        let rounds =
+            ways.iter().map(|way| way.plan.rounds(way.reverse)).sum::<u64>() + u64::from(fetched > 0);
+        let memory_bytes = ways.iter().map(|way| passes(way.plan, way.in_place)).sum();
         let seconds = seconds(link_bytes, LINK)
             + seconds(rounds, LATENCY.recip())
             + seconds(memory_bytes, MEMORY)
-            + if wide { WIDE_GRID } else { 1.0 } * work.flops / (ranks * rate);
-        Self { link_bytes, rounds, memory_bytes, flops: work.flops, seconds }
+            + seconds_of_flops;
+        Self { link_bytes, rounds, memory_bytes, flops, seconds }
     }
 }
 

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Solve A·X = B, or do a part of it.
     System(SystemRequest),
+    /// Multiply two matrices.
+    Product(ProductRequest),
     /// Bring a matrix into the 2-D block-cyclic distribution, or back.
     Redistribute(RedistributeRequest),
 }
@@ -121,6 +123,31 @@ pub struct SystemRequest {
     pub view: Option<View>,
 }
 
+/// The product C = A·B of an m × k and a k × n matrix. All three are sharded along both dimensions of the
+/// grid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProductRequest {
+    /// Element type of A, B and C.
+    pub dtype: DType,
+    /// Rows of A and of C.
+    pub m: u64,
+    /// Columns of B and of C.
+    pub n: u64,
+    /// Columns of A, rows of B.
+    pub k: u64,
+    /// Rows and columns of the mesh over which the matrices are sharded.
+    pub grid: [u64; 2],
+    /// Edge of the square tiles, chosen here for each of m, n and k if not given.
+    pub tile: Option<u64>,
+    /// How the solver's order of m, n and k may come about.
+    #[serde(default)]
+    pub layout: Layout,
+    /// How the matrices are to be taken; chosen here if not given.
+    #[serde(default)]
+    pub view: Option<View>,
+}
+
 /// Which way a redistribution goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -169,6 +196,7 @@ impl Request {
             .map_err(|e| Error::invalid_argument(format!("this is no request that meshsolve knows: {e}")))?;
         match &request {
             Self::System(system) => system.check()?,
+            Self::Product(product) => product.check()?,
             Self::Redistribute(redistribute) => redistribute.check()?,
         }
         Ok(request)
@@ -219,6 +247,20 @@ impl SystemRequest {
             None => Ok(()),
             Some((_, why)) => Err(Error::invalid_argument(format!("{why}: got {method:?}, {task:?}"))),
         }
+    }
+}
+
+impl ProductRequest {
+    /// The caller's mesh, as a grid.
+    pub fn mesh(&self) -> ProcessGrid {
+        ProcessGrid::new(self.grid[0], self.grid[1])
+    }
+
+    fn check(&self) -> Result<()> {
+        range("the number of rows of a", self.m, 0, LARGEST_EXTENT)?;
+        range("the number of columns of b", self.n, 0, LARGEST_EXTENT)?;
+        range("the number of columns of a", self.k, 0, LARGEST_EXTENT)?;
+        check_distribution(self.dtype, self.grid, self.tile)
     }
 }
 

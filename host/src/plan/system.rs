@@ -1,5 +1,6 @@
 //! The plan of a square system or a part of its solution: its candidates, and the cheapest of them.
 
+use super::candidate::{self, Candidate, Verdict};
 use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
@@ -9,41 +10,12 @@ use super::{OperandSpec, explain};
 use crate::device::Triangle as Part;
 use crate::layout::ProcessGrid;
 use crate::solver::{Op, Triangle};
-use crate::{DType, Error, Result};
+use crate::{DType, Result};
 
 /// Words of device scratch that hold statuses and the log determinant.
 pub const STATUS_BYTES: u64 = 64;
 /// A phase in f64, real and imaginary part.
 const PHASE_BYTES: u64 = 16;
-
-/// A way that a plan may take: whether tiles move or a reading is taken, and the view of A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Candidate {
-    /// [`Layout::Stages`] or [`Layout::Reading`].
-    pub layout: Layout,
-    /// How A is taken.
-    pub view: View,
-}
-
-impl Candidate {
-    /// All of them; of equally cheap ones the first is taken.
-    const ALL: [Self; 4] = [
-        Self { layout: Layout::Stages, view: View::Plain },
-        Self { layout: Layout::Reading, view: View::Plain },
-        Self { layout: Layout::Stages, view: View::Transposed },
-        Self { layout: Layout::Reading, view: View::Transposed },
-    ];
-}
-
-impl std::fmt::Display for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.layout == Layout::Reading { "reading" } else { "stages" })?;
-        f.write_str(if self.view == View::Transposed { ", transposed" } else { "" })
-    }
-}
-
-/// What a candidate would cost, or why it is none.
-pub(super) type Verdict = (Candidate, std::result::Result<Price, &'static str>);
 
 /// A square system: the ways of A, B and X, the scratch, the operands.
 ///
@@ -82,11 +54,8 @@ impl SystemPlan {
     /// [`crate::ErrorKind::InvalidArgument`] if a layout or view is asked for that is not possible.
     pub fn new(request: &SystemRequest) -> Result<Self> {
         let (plans, considered) = Self::consider(request);
-        // Of equal minima the first is taken.
-        let cheapest = plans.into_iter().min_by(|Self { price: one, .. }, Self { price: other, .. }| {
-            one.seconds.total_cmp(&other.seconds).then(one.link_bytes.cmp(&other.link_bytes))
-        });
-        cheapest.ok_or_else(|| no_candidate(request, &considered))
+        let cheapest = candidate::cheapest(plans, |plan| plan.price);
+        cheapest.ok_or_else(|| candidate::none(request.grid, request.layout, request.view, &considered))
     }
 
     /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
@@ -108,23 +77,27 @@ impl SystemPlan {
 
     /// The plan of one candidate, or why it is none.
     fn of(request: &SystemRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
-        if request.layout != Layout::Auto && request.layout != candidate.layout {
-            return Err("another layout was asked for");
-        }
-        if request.view.is_some_and(|view| view != candidate.view) {
-            return Err("another view was asked for");
-        }
+        candidate.is_asked_for(request.layout, request.view)?;
         let inverts = matches!(request.task, Task::Invert | Task::Determinant);
         if request.method == Method::Lu && candidate.view == View::Transposed && !inverts {
             return Err("LU factors of the transpose do not serve");
         }
         let mesh = request.mesh();
-        let grid = match candidate.view {
-            View::Plain => mesh,
-            View::Transposed => ProcessGrid::new(mesh.cols(), mesh.rows()),
-        };
+        let grid = candidate.view.of_grid(mesh);
         let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
-        let [rows, cols] = orders(request, candidate.layout, tile, grid)?
+        let sides = [grid.rows(), grid.cols()];
+        let [row_order, col_order] = match candidate.layout {
+            Layout::Reading => {
+                let reading = Reading::symmetric(request.n, tile, sides)?;
+                // A triangle stays one only in its own order.
+                if request.triangle.is_some() && !reading.keeps_order(tile) {
+                    return Err("it needs both triangles");
+                }
+                sides.map(|procs| reading.over(procs))
+            }
+            Layout::Auto | Layout::Stages => [Order::Natural; 2],
+        };
+        let [rows, cols] = [(sides[0], row_order), (sides[1], col_order)]
             .map(|(procs, order)| Dimension::ordered(request.n, tile, procs, Placement::Sharded, order));
         if candidate.view == View::Transposed && !(rows.fits() && cols.fits()) {
             return Err("the tile does not divide the shards");
@@ -140,11 +113,7 @@ impl SystemPlan {
             View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
         };
         let b = request.has_b().then(|| right_hand_sides(request, b_placements, tile, &a));
-        let mut roles = vec![0; usize::try_from(mesh.size()).expect("ranks of this program")];
-        for rank in 0..grid.size() {
-            let place = mesh.rank(a.mesh_coordinate(rank));
-            roles[usize::try_from(place).expect("a place in the mesh")] = rank;
-        }
+        let roles = a.roles();
         let [inputs, outputs] = operands(request, &a, b.as_ref());
 
         let all_of_b = request.n * request.nrhs * request.dtype.size();
@@ -157,7 +126,7 @@ impl SystemPlan {
             flops: flops(request, a.rows().cyclic().extent()),
             prefers_tall: request.method == Method::Cholesky,
         };
-        let price = Price::new(&a, b.as_ref(), &work);
+        let price = Price::of_system(&a, b.as_ref(), &work);
         let (request, considered) = (request.clone(), Vec::new());
         Ok(Self { request, candidate, considered, price, tile, b_placements, a, b, roles, inputs, outputs })
     }
@@ -406,33 +375,6 @@ fn operands(request: &SystemRequest, a: &MatrixPlan, b: Option<&MatrixPlan>) -> 
     [inputs, outputs]
 }
 
-/// Processes and order of the rows and of the columns of the solver's matrix, or why there are none.
-fn orders(
-    request: &SystemRequest,
-    layout: Layout,
-    tile: u64,
-    grid: ProcessGrid,
-) -> std::result::Result<[(u64, Order); 2], &'static str> {
-    let sides = [grid.rows(), grid.cols()];
-    if layout != Layout::Reading {
-        return Ok(sides.map(|procs| (procs, Order::Natural)));
-    }
-    let (long, short) = (sides[0].max(sides[1]), sides[0].min(sides[1]));
-    let divides = long.is_multiple_of(short);
-    let reading = Reading::new(request.n, long, if divides { short } else { 1 });
-    let whole = |count: u64| request.n.is_multiple_of(count * tile);
-    if !(divides || whole(long) && whole(short)) {
-        return Err("neither side of the grid divides the other, and the tile does not divide the shards");
-    }
-    // A triangle stays one only in its own order.
-    if request.triangle.is_some() && !reading.keeps_order(tile) {
-        return Err("it needs both triangles");
-    }
-    Ok(sides.map(|procs| {
-        (procs, if divides || procs == long { Order::Read(reading) } else { Order::Dealt(reading) })
-    }))
-}
-
 /// The way of B: its rows follow A's rows.
 fn right_hand_sides(
     request: &SystemRequest,
@@ -447,31 +389,9 @@ fn right_hand_sides(
     let spread = request.nrhs.div_ceil(grid.cols()).max(1);
     let order = match (placements.cols, a.cols().order()) {
         // Each process column keeps the shard that its devices hold.
-        (Placement::Sharded, Order::Read(reading)) => {
-            let coarse = if reading.fine == grid.cols() { reading.coarse } else { 1 };
-            Order::Read(Reading::new(request.nrhs, grid.cols(), coarse))
-        }
+        (Placement::Sharded, Order::Read(reading)) => Order::Read(reading.beside(request.nrhs, grid.cols())),
         _ => Order::Natural,
     };
     let cols = Dimension::ordered(request.nrhs, spread, grid.cols(), placements.cols, order);
     MatrixPlan::new(request.dtype, grid, View::Plain, rows, cols)
-}
-
-fn no_candidate(request: &SystemRequest, considered: &[Verdict]) -> Error {
-    let reasons: Vec<String> = (considered.iter())
-        .filter(|(candidate, _)| [Layout::Auto, candidate.layout].contains(&request.layout))
-        .filter(|(candidate, _)| request.view.is_none_or(|view| view == candidate.view))
-        .filter_map(|(candidate, price)| Some(format!("{candidate}: {}", price.err()?)))
-        .collect();
-    let [rows, cols] = request.grid;
-    let layout = match request.layout {
-        Layout::Auto => "auto",
-        Layout::Stages => "stages",
-        Layout::Reading => "reading",
-    };
-    Error::invalid_argument(format!(
-        "layout \"{layout}\" was asked for, and on {rows} × {cols} processes there is none ({}). Use layout \
-         \"auto\" or \"stages\"",
-        reasons.join("; ")
-    ))
 }

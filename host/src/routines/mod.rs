@@ -1,6 +1,7 @@
 //! The algorithms, each written once over the seams.
 
 mod block_cyclic;
+mod product;
 mod redistribute;
 mod system;
 
@@ -10,6 +11,7 @@ use crate::plan::{OperandSpec, Plan};
 use crate::solver::Solver;
 use crate::{Error, Result};
 pub use block_cyclic::redistribute;
+pub use product::product;
 pub use redistribute::Rank;
 pub use system::system;
 
@@ -91,6 +93,7 @@ pub fn run(plan: &Plan, backend: &Backend<'_>, operands: Result<Operands>) -> Re
     };
     match plan {
         Plan::System(of) => system(of, plan.fingerprint(), backend, &operands),
+        Plan::Product(of) => product(of, plan.fingerprint(), backend, &operands),
         Plan::Redistribute(of) => redistribute(of, plan.fingerprint(), backend, &operands),
     }
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 #: Element types of the solvers, by the names that the native library uses.
 SOLVER_DTYPES = {
@@ -26,10 +27,7 @@ def check_operands(a: Any, b: Any) -> str:
     """
     for name, array in (("a", a), ("b", b)):
         _check_array(name, array)
-    if a.dtype != b.dtype:
-        raise TypeError(
-            f"a and b must have the same dtype: got {a.dtype} and {b.dtype}; convert one with .astype"
-        )
+    _check_same_dtype(a, b)
     _check_is_square(a)
     check_right_hand_sides(b, a.shape[0])
     return SOLVER_DTYPES[np.dtype(a.dtype)]
@@ -60,6 +58,25 @@ def check_right_hand_sides(b: Any, n: int) -> None:
             f"b must have as many rows as a: got shape {b.shape} with a of shape {(n, n)}, "
             f"needed ({n},) or ({n}, k)"
         )
+
+
+def check_factors(a: Any, b: Any) -> str:
+    """Checks shapes and dtypes of the factors of a product and returns the native name of their dtype.
+
+    Raises:
+        TypeError: not arrays, not one of the four dtypes, not the same dtype, or doubles with x64 off.
+        ValueError: shapes that do not fit.
+    """
+    dtype = check_matrix(a)
+    _check_array("b", b)
+    _check_same_dtype(a, b)
+    k = a.shape[1]
+    if b.ndim not in (1, 2) or b.shape[0] != k:
+        raise ValueError(
+            f"b must have as many rows as a has columns: got shape {b.shape} with a of shape {a.shape}, "
+            f"needed ({k},) or ({k}, n); use jax.vmap for a batch of matrices"
+        )
+    return dtype
 
 
 def check_matrix(a: Any) -> str:
@@ -99,6 +116,16 @@ def check_tile(tile: Any) -> int | None:
     return edge
 
 
+def check_partition(spec: Any) -> None:
+    """Checks the partition of a matrix where only one can be given.
+
+    Raises:
+        TypeError: neither None nor a PartitionSpec.
+    """
+    if not (spec is None or isinstance(spec, PartitionSpec)):
+        raise TypeError(f"matrix_specs must be the PartitionSpec of a: got {spec!r}")
+
+
 def check_triangle(triangle: Any) -> str | None:
     """Checks which triangle of ``a`` the caller promises.
 
@@ -126,6 +153,13 @@ def check_layout(layout: Any, check: bool) -> str:
             'got layout="reading"; use layout="auto", or return_status=True instead of check'
         )
     return "stages"
+
+
+def _check_same_dtype(a: Any, b: Any) -> None:
+    if a.dtype != b.dtype:
+        raise TypeError(
+            f"a and b must have the same dtype: got {a.dtype} and {b.dtype}; convert one with .astype"
+        )
 
 
 def _check_is_square(a: Any) -> None:

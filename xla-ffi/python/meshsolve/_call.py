@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from . import _native
+from . import _gpus, _native, _sharding
 from ._sharding import Grid, partition, place
 
 REPLICATED = PartitionSpec()
@@ -21,19 +21,19 @@ REPLICATED = PartitionSpec()
 #: Results of one element.
 _SCALARS = ("log_det", "phase", "status")
 #: Buffers that only the call itself needs.
-_WORK = ("work", "b_work", "x_work")
+_WORK = ("work", "a_work", "b_work", "c_work", "x_work")
 
 
 @dataclass(frozen=True)
 class Call:
-    """All that is static about a call for a system.
+    """All that is static about a call for a system or a product.
 
     Attributes:
         request: what was asked of the planner, as JSON; it goes with the call as an attribute.
-        grid: mesh and partition of the matrix.
+        grid: mesh and partition of the matrix ``a``.
         b_rows, b_columns: whether rows and columns of ``b`` are shared out as those of the matrix during the
             call.
-        x_spec: partition wanted for ``x``; None leaves it as the solver gives it.
+        x_spec: partition wanted for ``x``, or for ``c``; None leaves it as the solver gives it.
         consume: whether the matrix is donated, so that the solver works in its memory.
     """
 
@@ -66,7 +66,7 @@ def program(call: Call) -> Callable[..., dict[str, jax.Array]]:
     """The jitted function of the plan's inputs, whole arrays in their order, for this call.
 
     It gives the plan's outputs by their names, without work buffers: ``x`` in the shape of ``b``, or of the
-    matrix where there is no ``b``; scalars without dimensions.
+    matrix where there is no ``b``; ``c`` in the shape of the product; scalars without dimensions.
     """
     if not call.consume:
         return jax.jit(lambda *operands: _run(call, *operands)[0])
@@ -98,7 +98,10 @@ def _run(call: Call, *operands: jax.Array) -> tuple[dict[str, jax.Array], jax.Ar
         if name in results:
             results[name] = jnp.squeeze(results[name], 0)
     if "x" in results:
-        results["x"] = _whole(call, results["x"], operands[-1 if call.has_b else 0])
+        results["x"] = _whole(call, results["x"], operands[-1 if call.has_b else 0].shape)
+    if "c" in results:
+        a, b = operands
+        results["c"] = _whole(call, results["c"], (a.shape[0], *b.shape[1:]))
     return results, outputs[taken_over] if call.consume else None
 
 
@@ -117,13 +120,13 @@ def _lay_out(call: Call, operand: _native.Operand, array: jax.Array) -> jax.Arra
     return place(array, call.grid.mesh, spec)
 
 
-def _whole(call: Call, x: jax.Array, like: jax.Array) -> jax.Array:
-    """Traced: a result without padding, in the shape of ``like`` and in the partition that is wanted."""
+def _whole(call: Call, x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Traced: a result without padding, in this shape and in the partition that is wanted."""
     mesh = call.grid.mesh
-    rows, columns = (*like.shape, 1)[:2]
+    rows, columns = (*shape, 1)[:2]
     if x.shape != (rows, columns):
         x = jax.lax.slice(place(x, mesh, REPLICATED), (0, 0), (rows, columns))
-    if like.ndim == 1:
+    if len(shape) == 1:
         x = jnp.squeeze(x, 1)
     return x if call.x_spec is None else place(x, mesh, call.x_spec)
 
@@ -137,6 +140,15 @@ def spread(
         # An uneven array cannot be partitioned, and padding a partitioned one would move it twice.
         array = jnp.pad(place(array, grid.mesh, REPLICATED), padding)
     return place(array, grid.mesh, spec)
+
+
+def made_ready(grid: Grid) -> Grid:
+    """The same on a mesh whose devices are known and served by the native library."""
+    grid = _sharding.with_devices(grid)
+    _sharding.refuse_unserved_devices(grid.mesh, _native.register_handlers())
+    if grid.on_gpus:
+        _gpus.make_ready(grid)
+    return grid
 
 
 def native_call(request: str, grid: Grid, *operands: jax.Array) -> dict[str, jax.Array]:

@@ -88,7 +88,7 @@ class Plan:
 
     Attributes:
         routine: name of the routine.
-        tile: edge of the square tiles in which the solver sees the matrix.
+        tile: edge of the square tiles in which the solver sees the matrix; of a product, the tile along k.
         ranks: number of devices in one process grid.
         layout: how the solver's order comes about: ``"stages"`` or ``"reading"``, and ``", transposed"``
             where the matrix is taken as its transpose.

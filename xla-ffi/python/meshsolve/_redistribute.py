@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 
-from . import _gpus, _native, _sharding
-from ._arguments import check_matrix, check_tile
-from ._call import REPLICATED, native_call, spread
+from . import _native, _sharding
+from ._arguments import check_matrix, check_partition, check_tile
+from ._call import REPLICATED, made_ready, native_call, spread
 from ._sharding import AnyMesh, Grid, partition, place
 
 
@@ -134,9 +134,8 @@ def redistribute(
     _sharding.refuse_manual_axes(a)
     dtype = check_matrix(a)
     tile = check_tile(T_A)
-    if not (matrix_specs is None or isinstance(matrix_specs, PartitionSpec)):
-        raise TypeError(f"matrix_specs must be the PartitionSpec of a: got {matrix_specs!r}")
-    grid = _made_ready(_sharding.find_grid({"a": a}, mesh, matrix_specs))
+    check_partition(matrix_specs)
+    grid = made_ready(_sharding.find_grid({"a": a}, mesh, matrix_specs))
     # Inside jit only XLA knows whether the matrix lives on; it copies it if so.
     keep = not isinstance(a, jax.core.Tracer)
     request = _request("forward", dtype, a.shape, grid.shape, tile, keep)
@@ -153,7 +152,7 @@ def _back(cyclic: BlockCyclic) -> jax.Array:
     if known is not None and not isinstance(mesh, Mesh):
         # Made under jit, where JAX told the axes only.
         mesh = known[0]
-    grid = _made_ready(_sharding.find_grid({"cyclic.local": local}, mesh, cyclic.partition))
+    grid = made_ready(_sharding.find_grid({"cyclic.local": local}, mesh, cyclic.partition))
     dtype = check_matrix(jax.ShapeDtypeStruct(cyclic.shape, local.dtype))
     keep = not isinstance(local, jax.core.Tracer)
     request = _request("reverse", dtype, cyclic.shape, grid.shape, cyclic.tile, keep)
@@ -167,14 +166,6 @@ def _back(cyclic: BlockCyclic) -> jax.Array:
     on_mesh = _sharding.move(local, grid.mesh, _local_spec(grid))
     a = _program(_from_block_cyclic, request, grid, cyclic.shape)(on_mesh)
     return _sharding.move(a, grid.mesh, grid.spec)
-
-
-def _made_ready(grid: Grid) -> Grid:
-    grid = _sharding.with_devices(grid)
-    _sharding.refuse_unserved_devices(grid.mesh, _native.register_handlers())
-    if grid.on_gpus:
-        _gpus.make_ready(grid)
-    return grid
 
 
 def _request(

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from . import _gpus, _native, _sharding
+from . import _native, _sharding
 from ._arguments import check_layout, check_operands, check_square, check_tile, check_triangle
-from ._call import Call, program
+from ._call import Call, made_ready, program
 from ._errors import raise_for_status
 from ._sharding import AnyMesh, Layout
 
@@ -148,11 +148,7 @@ class Problem:
 
     def on_devices(self) -> Problem:
         """The same on a mesh whose devices are known and have a solver."""
-        placed = replace(self.placed, grid=_sharding.with_devices(self.placed.grid))
-        _sharding.refuse_unserved_devices(placed.grid.mesh, _native.register_handlers())
-        if placed.grid.on_gpus:
-            _gpus.make_ready(placed.grid)
-        return replace(self, placed=placed)
+        return replace(self, placed=replace(self.placed, grid=made_ready(self.placed.grid)))
 
     def without_b(self) -> Problem:
         """The same for a matrix without right-hand sides; a triangular one gets one of zeros."""

@@ -1,8 +1,8 @@
 """Linear algebra of sharded arrays, by the names of ``jax.numpy.linalg`` and ``jax.scipy.linalg``.
 
-All functions take one matrix, (n, n) of float32, float64, complex64 or complex128, sharded over a mesh; for a
-batch use ``jax.vmap``, which does one after another. They work eagerly and under ``jax.jit``, and share these
-keyword arguments:
+All functions take one matrix, (n, n) of float32, float64, complex64 or complex128, sharded over a mesh;
+`matmul` takes two of any shape. For a batch use ``jax.vmap``, which does one after another. They work eagerly
+and under ``jax.jit``, and share these keyword arguments:
 
 - ``tile``, ``mesh``, ``matrix_specs``, ``layout``, ``pad``: as ``T_A`` and the rest of `meshsolve.potrs`.
 - ``donate``: let the solver work in the memory of ``a``, which is deleted afterwards; outside jit only.
@@ -25,6 +25,7 @@ from . import _factor, _system
 from ._factor import Factor
 from ._lu import lu_solve as _lu_solve
 from ._potrs import potrs as _potrs
+from ._product import matmul
 from ._sharding import AnyMesh
 from ._system import MatrixSpecs, Options, System
 
@@ -36,6 +37,7 @@ __all__ = [
     "inv",
     "lu_factor",
     "lu_solve",
+    "matmul",
     "slogdet",
     "solve",
     "solve_triangular",
