@@ -199,7 +199,9 @@ def peers(mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
     name = f"jaxmg-{metadata.version('jaxmg')}"
     found = []
     for tile in arguments.tiles:
-        solve = partial(getattr(jaxmg, arguments.routine), T_A=tile, mesh=mesh, matrix_specs=SPEC, donate=False)
+        solve = partial(
+            getattr(jaxmg, arguments.routine), T_A=tile, mesh=mesh, matrix_specs=SPEC, donate=False
+        )
         found.append(Contender(name, "jit", tile, jax.jit(solve)))
         found.append(Contender(name, "eager", tile, solve))
     return found

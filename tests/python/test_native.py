@@ -7,7 +7,9 @@ import pytest
 from meshsolve import _native
 
 REQUEST = {
-    "routine": "system", "method": "cholesky", "task": "solve",
+    "routine": "system",
+    "method": "cholesky",
+    "task": "solve",
     "dtype": "f64",
     "n": 1000,
     "nrhs": 3,

@@ -63,9 +63,9 @@ def describe_status(status: int) -> str:
         return "the matrix has non-finite entries (NaN or Inf); the results are NaN"
     if code > 0:
         return (
-            f"the matrix is not positive definite, or singular where it need not be: the factorisation stopped "
-            f'at row {code}, counted from 1 (with layout="stages" the leading minor of order {code} is the first '
-            "one that is not positive definite, or singular); the results are NaN"
+            "the matrix is not positive definite, or singular where it need not be: the factorisation stopped "
+            f'at row {code}, counted from 1 (with layout="stages" the leading minor of order {code} is the '
+            "first one that is not positive definite, or singular); the results are NaN"
         )
     raise ValueError(f"unknown status: got {code}, needed 0, -1 or a positive number")
 

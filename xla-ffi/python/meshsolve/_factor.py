@@ -66,9 +66,7 @@ class Factor:
         return self.local.dtype
 
 
-def prepare(
-    method: str, options: Options, a: Any, shift: Any = None, triangle: str | None = None
-) -> Factor:
+def prepare(method: str, options: Options, a: Any, shift: Any = None, triangle: str | None = None) -> Factor:
     """Factors a matrix."""
     system = System(method, "prepare", triangle=triangle)
     results, problem = _system.run_problem(system, options, a, shift=shift)

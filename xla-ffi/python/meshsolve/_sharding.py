@@ -99,6 +99,7 @@ class Layout:
     b_rows: bool
     b_columns: bool
 
+
 def partition(*dimensions: Axes) -> PartitionSpec:
     """The PartitionSpec with these mesh axes for each dimension."""
     return PartitionSpec(*(axes[0] if len(axes) == 1 else (axes or None) for axes in dimensions))

@@ -125,7 +125,7 @@ def solved(
 
 
 def plan(system: System, options: Options, a: Any, b: Any = None) -> _native.Plan:
-    """The plan that `run` follows, without running it; of the arrays only shape, dtype and sharding are read."""
+    """The plan that `run` follows, without running it: of the arrays only what they are like is read."""
     problem = _checked(system, options, a, b, None)
     return _native.plan(replace(problem, keep_a=not options.donate).request())
 

@@ -10,8 +10,8 @@ and under ``jax.jit``, and share these keyword arguments:
 - ``check``: wait for the result and raise an exception on failure; outside jit only. Without it a failure is
   told by NaN in every result, as JAX does.
 
-Where a matrix is Hermitian, ``triangle=None``, the default, says that **both triangles are valid**; ``"lower"``
-or ``"upper"`` promises that one only, and the other one is never read.
+Where a matrix is Hermitian, ``triangle=None``, the default, says that **both triangles are valid**;
+``"lower"`` or ``"upper"`` promises that one only, and the other one is never read.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def solve(
     Args:
         a: the matrix.
         b: right-hand side, (n,) or (n, k), of the same dtype.
-        assume_a: what is known of ``a``: ``"gen"``, nothing (LU with partial pivoting), or ``"pos"``, Hermitian
-            positive definite (Cholesky).
+        assume_a: what is known of ``a``: ``"gen"``, nothing (LU with partial pivoting), or ``"pos"``, that it
+            is Hermitian positive definite (Cholesky).
         triangle: for ``"pos"``; see the module.
         tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module.
 
@@ -140,8 +140,8 @@ def cholesky(
         tile, mesh, matrix_specs, donate, check, pad, shift: see the module.
 
     Returns:
-        The factor, in the sharding of ``a``, with zeros in the other triangle; NaN on every device if there is
-        none.
+        The factor, in the sharding of ``a``, with zeros in the other triangle; NaN on every device if there
+        is none.
     """
     if symmetrize_input:
         a = _symmetrized(a)
@@ -252,8 +252,8 @@ def slogdet(
         a: the matrix.
         assume_a: as for `solve`.
         triangle: for ``"pos"``; see the module.
-        tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module. ``check`` takes a singular
-            matrix for a failure.
+        tile, mesh, matrix_specs, donate, layout, check, pad, shift: see the module. ``check`` takes a
+            singular matrix for a failure.
 
     Returns:
         ``(sign, logabsdet)`` of ``det(a) = sign · exp(logabsdet)``, scalars on every device: 0 and −∞ for a
