@@ -16,8 +16,8 @@ const MAX_BLOCKS: u64 = 1 << 20;
 /// and with 96 the exchange took longer.
 const PART_BLOCKS: u64 = 80;
 
-/// How many times [`THREADS`] such a block has: few blocks must have enough under way. At once the copies, at
-/// four times the exchange took longer.
+/// Threads of such a block in units of [`THREADS`], so that few blocks have enough under way: with one the
+/// copies took longer than the exchange, with four they held it up.
 const PART_THREADS: u32 = 2;
 
 /// Vectors of 16 bytes that a thread carries of a tile.

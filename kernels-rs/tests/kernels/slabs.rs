@@ -84,6 +84,20 @@ fn a_copy_on_a_part_of_the_device_has_more_items_than_blocks() {
 }
 
 #[test]
+fn threads_of_a_copy_are_all_busy_whatever_the_length_of_lines() {
+    // Elements of 16 bytes in a line, and blocks of 256 threads with four elements each that 64 lines take.
+    for (len, blocks) in [(64, 4), (128, 8), (256, 16), (512, 32), (1024, 64), (2048, 128)] {
+        let args = CopyLinesArgs { src: 0, dst: 1 << 30, ld_src: len, ld_dst: len, len, lines: 64 };
+        let whole = copy_lines(ElementSize::B16, args, Share::Whole).geometry;
+        assert_eq!((whole.grid[0], whole.block.iter().product::<u32>()), (blocks, 256), "{len}");
+        let part = copy_lines(ElementSize::B16, args, Share::Part).geometry;
+        assert_eq!(part.block.iter().product::<u32>(), 512, "{len}");
+        // An H200 has 132 multiprocessors, of which an exchange takes 32.
+        assert!(part.grid[0] <= 100 && part.grid[0] <= blocks.div_ceil(2), "{len}");
+    }
+}
+
+#[test]
 fn wide_accesses_are_used_exactly_where_everything_is_aligned() {
     let aligned = CopyLinesArgs { src: 4096, dst: 8192, ld_src: 64, ld_dst: 32, len: 16, lines: 3 };
     let wide = copy_lines(ElementSize::B4, aligned, Share::Whole);
