@@ -63,7 +63,7 @@ def describe_status(status: int) -> str:
         return "the matrix has non-finite entries (NaN or Inf); the results are NaN"
     if code > 0:
         return (
-            "the matrix is not positive definite, or singular where it need not be: the factorisation stopped "
+            "the matrix is not positive definite, or singular where it need not be: the solver stopped "
             f'at row {code}, counted from 1 (with layout="stages" the leading minor of order {code} is the '
             "first one that is not positive definite, or singular); the results are NaN"
         )
