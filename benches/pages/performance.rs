@@ -1,6 +1,6 @@
 //! `docs/performance.md` and its charts: the recorded results.
 
-use super::chart::{Axis, Bars, Scale, Series, bars, lines};
+use super::chart::{self, Axis, Bars, Scale, Series, bars};
 use super::results::{Line, latest};
 use super::{Files, Outcome, read, table, with_block};
 use std::path::PathBuf;
@@ -21,8 +21,11 @@ fn from_lines(results: &[Line]) -> Outcome<Files> {
     let path = PathBuf::from("docs/performance.md");
     let mut page = read(&path)?;
     let mut files = Files::new();
-    let solves: Vec<&Line> = results.iter().filter(|l| l.bench == "potrs" && l.unit == "s").collect();
-    page = with_block(&page, "potrs", &potrs(&solves, &mut files)?)?;
+    for (bench, name) in [("potrs", "Cholesky solve"), ("lu_solve", "LU solve")] {
+        let lines: Vec<&Line> = results.iter().filter(|l| l.bench == bench && l.unit == "s").collect();
+        page = with_block(&page, bench, &solves(bench, name, &lines, &mut files)?)?;
+    }
+    page = with_block(&page, "linalg", &routines(results))?;
     let of = |benches: &[&str], reference: &str| -> Vec<&Line> {
         results.iter().filter(|l| benches.contains(&l.bench.as_str()) && l.reference == reference).collect()
     };
@@ -49,29 +52,63 @@ fn grouped<'a, K: PartialEq>(lines: &[&'a Line], key: impl Fn(&'a Line) -> K) ->
     groups
 }
 
-/// Charts and tables of the Cholesky solve, for each machine, type and grid.
-fn potrs(solves: &[&Line], files: &mut Files) -> Outcome<String> {
+/// A table of the routines beside the solves.
+fn routines(results: &[Line]) -> String {
+    let benches = ["cholesky", "inv", "matmul", "potrs-100", "lu_solve-100"];
+    let lines: Vec<&Line> = results.iter().filter(|l| benches.contains(&l.bench.as_str())).collect();
     let mut text = String::new();
-    for ((hardware, dtype, grid), group) in grouped(solves, |l| (&l.hardware, &l.dtype, &l.grid)) {
+    for ((hardware, dtype, grid), mut group) in grouped(&lines, |l| (&l.hardware, &l.dtype, &l.grid)) {
+        text += &format!("### {hardware}, grid {}, {}\n\n", by(grid), in_words(dtype));
+        group.sort_by_key(|l| (benches.iter().position(|bench| *bench == l.bench), l.n));
+        let row = |l: &Line| {
+            let theirs = l.reference_value;
+            vec![
+                routine_name(l).to_owned(),
+                l.n.to_string(),
+                seconds(l.value),
+                reference_name(&l.reference).to_owned(),
+                theirs.map_or("–".to_owned(), seconds),
+                theirs.map_or("–".to_owned(), |theirs| format!("{:.2}", l.value / theirs)),
+            ]
+        };
+        let rows: Vec<_> = group.into_iter().map(row).collect();
+        text += &(table(&["routine", "n", "meshsolve", "beside", "takes", "ratio"], &rows) + "\n");
+    }
+    text
+}
+
+fn routine_name(line: &Line) -> &str {
+    match (line.bench.as_str(), line.case.as_str()) {
+        ("inv", "pos") => "inverse, positive definite",
+        ("inv", _) => "inverse",
+        ("cholesky", _) => "Cholesky factor",
+        ("matmul", _) => "product",
+        ("potrs-100", _) => "100 solves with a Cholesky factor",
+        ("lu_solve-100", _) => "100 solves with an LU factor",
+        (other, _) => other,
+    }
+}
+
+/// Charts and tables of a solve, for each machine, type and grid.
+fn solves(bench: &str, name: &str, lines: &[&Line], files: &mut Files) -> Outcome<String> {
+    let mut text = String::new();
+    for ((hardware, dtype, grid), group) in grouped(lines, |l| (&l.hardware, &l.dtype, &l.grid)) {
         let place = format!("{hardware}, grid {}, {}", by(grid), in_words(dtype));
         text += &format!("### {place}\n\n");
         let slug = slug(&format!("{hardware} {grid} {dtype}"));
         let times = times(&group);
         // A chart of a single order would show no course.
         if times.iter().any(|series| series.points.len() > 1) {
-            let title = format!("Cholesky solve, one right-hand side: {place}");
-            text +=
-                &figure(&format!("potrs-time-{slug}"), &title, lines(&title, &ORDER, &TIME, &times)?, files);
+            let title = format!("{name}, one right-hand side: {place}");
+            let chart = chart::lines(&title, &ORDER, &TIME, &times)?;
+            text += &figure(&format!("{bench}-time-{slug}"), &title, chart, files);
         }
         let ratios = ratios(&group);
         if ratios.iter().any(|series| series.points.len() > 1) {
-            let title = format!("Time of a whole solve over cuSOLVERMp's own: {place}");
-            text += &figure(
-                &format!("potrs-ratio-{slug}"),
-                &title,
-                lines(&title, &ORDER, &RATIO, &ratios)?,
-                files,
-            );
+            let of = if bench == "potrs" { "a whole solve" } else { "a whole LU solve" };
+            let title = format!("Time of {of} over cuSOLVERMp's own: {place}");
+            let chart = chart::lines(&title, &ORDER, &RATIO, &ratios)?;
+            text += &figure(&format!("{bench}-ratio-{slug}"), &title, chart, files);
         }
         for (reference, beside) in grouped(&group, |l| &l.reference) {
             let mut rows: Vec<&Line> = beside.into_iter().filter(|l| l.reference_value.is_some()).collect();
@@ -247,6 +284,8 @@ fn reference_name(reference: &str) -> &str {
         "cusolvermp-alone" => "cuSOLVERMp alone",
         "jaxmg-1.4.1" => "JAXMg 1.4.1",
         "jax-1gpu" => "JAX on one GPU",
+        "potrs-factor" | "lu_solve-factor" => "one factorisation",
+        "xla" => "XLA's product of the same arrays",
         other => other,
     }
 }

@@ -1,6 +1,5 @@
 """Who may touch the caller's arrays: nobody, unless they are donated."""
 
-import dataclasses
 import functools
 
 import jax
@@ -8,7 +7,7 @@ import meshsolve
 import numpy as np
 import pytest
 from helpers import P, check_solution, make_mesh, positive_definite, put, right_hand_side
-from meshsolve import _call, _native, _potrs, _sharding
+from meshsolve import _call, _native, _sharding, _system
 
 N = 48
 A = positive_definite(N, np.float64)
@@ -96,11 +95,11 @@ def test_the_solver_works_in_the_memory_of_a_donated_matrix():
     mesh = make_mesh(2, 2)
     a, b = put(A, mesh, "x", "y"), put(B, mesh)
     before = pointers(a)
-    layout = _sharding.resolve(a, b, None, None)
-    problem = _potrs._Problem(a, b, "f64", ALIASED, None, False, layout, keep_a=False)
+    layout = _sharding.resolve({"a": a, "b": b}, None, None)
+    system = _system.System("cholesky", "solve")
+    problem = _system.Problem(system, a, b, None, "f64", ALIASED, layout, "auto", keep_a=False)
     plan = _native.plan(problem.request())
-    layout = dataclasses.replace(layout, b_rows=plan.b_rows, b_columns=plan.b_columns)
-    call = _call.Call(problem.request(), layout, x_spec=P(), consume=True)
-    solution, work = jax.jit(functools.partial(_call._solve, call), donate_argnums=0)(a, b)
-    check_solution(A, solution.x, B)
+    call = _call.Call(problem.request(), layout.grid, plan.b_rows, plan.b_columns, P(), consume=True)
+    results, work = jax.jit(functools.partial(_call._run, call), donate_argnums=0)(a, b)
+    check_solution(A, results["x"], B)
     assert pointers(work) == before
