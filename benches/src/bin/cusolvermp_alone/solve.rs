@@ -234,8 +234,8 @@ impl Bench<'_> {
             "{routine},{},{},{}x{},{dtype},{:.6},{:.6}",
             system.request().n,
             system.tile(),
-            plan.grid().rows(),
-            plan.grid().cols(),
+            system.request().grid[0],
+            system.request().grid[1],
             times.median,
             times.min
         );
