@@ -179,7 +179,7 @@ impl dyn Device + '_ {
         self.move_segments(dtype, data, matrix, scratch, false)
     }
 
-    /// Undoes [`Self::convert_in_place`], with the same matrix and as much scratch.
+    /// Undoes `convert_in_place`, with the same matrix and as much scratch.
     pub fn restore_in_place(
         &self,
         dtype: DType,
