@@ -11,6 +11,12 @@ DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 GRIDS = [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 2), (2, 4), (8, 1)]
 
 
+def shared_out(cases, dtype) -> list:
+    """Every second case: so each one meets every grid with two of the four dtypes, in half the time."""
+    turn = [np.dtype(each) for each in DTYPES].index(np.dtype(dtype)) % 2
+    return list(cases)[turn::2]
+
+
 def grid_id(grid: tuple[int, int]) -> str:
     return f"{grid[0]}x{grid[1]}"
 

@@ -22,6 +22,7 @@ from helpers import (
     positive_definite,
     put,
     right_hand_side,
+    shared_out,
 )
 from meshsolve import linalg
 
@@ -49,13 +50,21 @@ def check_factor(a, factor, upper: bool) -> None:
 def test_cholesky(grid, dtype):
     mesh = make_mesh(*grid)
     a = positive_definite(N, dtype)
-    for tile in (DIVIDING, RAGGED, LARGER):
-        for upper in (False, True):
-            # The other triangle is not read.
-            half = np.where(np.triu(np.ones((N, N), bool)) if upper else np.tri(N, dtype=bool), a, np.nan)
-            factor = linalg.cholesky(put(half, mesh, "x", "y"), upper=upper, tile=tile)
-            check_factor(a, factor, upper)
-            check_sharding(factor, mesh, "x", "y")
+    # Each tile and each triangle with every dtype, but not every pair.
+    cases = [
+        (DIVIDING, False),
+        (DIVIDING, True),
+        (RAGGED, True),
+        (RAGGED, False),
+        (LARGER, False),
+        (LARGER, True),
+    ]
+    for tile, upper in shared_out(cases, dtype):
+        # The other triangle is not read.
+        half = np.where(np.triu(np.ones((N, N), bool)) if upper else np.tri(N, dtype=bool), a, np.nan)
+        factor = linalg.cholesky(put(half, mesh, "x", "y"), upper=upper, tile=tile)
+        check_factor(a, factor, upper)
+        check_sharding(factor, mesh, "x", "y")
 
 
 def test_cholesky_donated_and_under_jit():
@@ -83,12 +92,13 @@ def test_factor_and_solve(grid, dtype):
     mesh = make_mesh(*grid)
     a = positive_definite(N, dtype)
     sharded = put(a, mesh, "x", "y")
-    for tile, layout, k, spec in (
+    cases = [
         (DIVIDING, "auto", 3, ("x",)),
         (DIVIDING, "stages", None, ()),
         (RAGGED, "auto", N, ("x", "y")),
         (LARGER, "auto", 1, ()),
-    ):
+    ]
+    for tile, layout, k, spec in shared_out(cases, dtype):
         factor = linalg.cho_factor(sharded, tile=tile, layout=layout)
         b = right_hand_side(N, k, dtype)
         for _ in range(2):
@@ -112,7 +122,7 @@ def test_inverse_and_determinant(grid, dtype):
     mesh = make_mesh(*grid)
     a = positive_definite(N, dtype)
     sharded = put(a, mesh, "x", "y")
-    for tile in (DIVIDING, RAGGED, LARGER):
+    for tile in shared_out((DIVIDING, RAGGED, LARGER), dtype):
         x = linalg.inv(sharded, assume_a="pos", tile=tile)
         check_inverse(a, x)
         check_sharding(x, mesh, "x", "y")
@@ -142,7 +152,7 @@ def test_solve_triangular(grid, dtype):
         (RAGGED, True, False, 1, 5, ("x",)),
         (LARGER, False, False, "T", None, ("x",)),
     ]
-    for tile, lower, unit, trans, k, spec in cases:
+    for tile, lower, unit, trans, k, spec in shared_out(cases, dtype):
         a, b = triangular(N, dtype, lower, unit), right_hand_side(N, k, dtype)
         x = linalg.solve_triangular(
             put(a, mesh, "x", "y"), put(b, mesh, *spec), trans, lower, unit, tile=tile

@@ -1,5 +1,6 @@
 """LU: solves, factors, determinants and inverses of general matrices, on every grid in every dtype."""
 
+import itertools
 from functools import partial
 
 import jax
@@ -22,6 +23,7 @@ from helpers import (
     make_mesh,
     put,
     right_hand_side,
+    shared_out,
 )
 from meshsolve import SingularMatrixError, linalg
 
@@ -38,15 +40,14 @@ def test_solve(grid, dtype):
     mesh = make_mesh(*grid)
     a = arbitrary(N, dtype)
     sharded = put(a, mesh, "x", "y")
-    for tile, layout in ((DIVIDING, "auto"), (DIVIDING, "stages"), (RAGGED, "auto"), (LARGER, "auto")):
-        for k, spec in ((N, ("x", "y")), (1, ("x",)), (None, ())):
-            b = right_hand_side(N, k, dtype)
-            x, status = meshsolve.lu_solve(
-                sharded, put(b, mesh, *spec), tile, layout=layout, return_status=True
-            )
-            assert int(status) == 0
-            check_solution(a, x, b)
-            check_sharding(x, mesh, *spec)
+    tiles = ((DIVIDING, "auto"), (DIVIDING, "stages"), (RAGGED, "auto"), (LARGER, "auto"))
+    placements = ((N, ("x", "y")), (1, ("x",)), (None, ()))
+    for (tile, layout), (k, spec) in shared_out(itertools.product(tiles, placements), dtype):
+        b = right_hand_side(N, k, dtype)
+        x, status = meshsolve.lu_solve(sharded, put(b, mesh, *spec), tile, layout=layout, return_status=True)
+        assert int(status) == 0
+        check_solution(a, x, b)
+        check_sharding(x, mesh, *spec)
 
 
 @all_dtypes
@@ -55,7 +56,8 @@ def test_a_factor_solves_with_the_matrix_and_its_transposes(grid, dtype):
     mesh = make_mesh(*grid)
     a = arbitrary(N, dtype)
     sharded = put(a, mesh, "x", "y")
-    for tile, k, spec in ((DIVIDING, 3, ("x",)), (RAGGED, None, ()), (LARGER, N, ("x", "y"))):
+    cases = ((DIVIDING, 3, ("x",)), (RAGGED, None, ()), (LARGER, N, ("x", "y")), (DIVIDING, 1, ()))
+    for tile, k, spec in shared_out(cases, dtype):
         factor = linalg.lu_factor(sharded, tile=tile)
         assert (factor.shape, factor.dtype, int(factor.status)) == ((N, N), dtype, 0)
         b = right_hand_side(N, k, dtype)
@@ -70,7 +72,7 @@ def test_a_factor_solves_with_the_matrix_and_its_transposes(grid, dtype):
 def test_determinant(grid, dtype):
     mesh = make_mesh(*grid)
     a = arbitrary(N, dtype)
-    for tile in (DIVIDING, RAGGED, LARGER):
+    for tile in shared_out((DIVIDING, RAGGED, LARGER), dtype):
         check_slogdet(a, *linalg.slogdet(put(a, mesh, "x", "y"), tile=tile))
 
 
@@ -79,7 +81,8 @@ def test_determinant(grid, dtype):
 def test_inverse(grid, dtype):
     mesh = make_mesh(*grid)
     a = arbitrary(N, dtype)
-    for tile, donate in ((DIVIDING, False), (DIVIDING, True), (RAGGED, False), (LARGER, False)):
+    cases = ((DIVIDING, False), (DIVIDING, True), (RAGGED, False), (LARGER, False))
+    for tile, donate in shared_out(cases, dtype):
         x = linalg.inv(put(a, mesh, "x", "y"), tile=tile, donate=donate)
         check_inverse(a, x)
         check_sharding(x, mesh, "x", "y")
