@@ -3,6 +3,7 @@
 //! * without a mode: cuSOLVERMp's factorisation and solve, called through our bindings on data that
 //!   already lies in its layout, with handle, grid, descriptors and workspace from earlier calls;
 //! * `--through-plan`: the same, and in turn with it the whole routine on the caller's buffers;
+//! * `--workspace`: the device workspace that the libraries ask for;
 //! * `--convert`: the layout conversions against a copy of as many bytes on one GPU.
 //!
 //! One process, one thread for each GPU. Results are lines of comma-separated values below a header;
@@ -10,6 +11,7 @@
 
 mod convert;
 mod solve;
+mod workspace;
 
 use clap::{Parser, ValueEnum};
 use meshsolve::{DType, libraries};
@@ -27,6 +29,9 @@ struct Arguments {
     /// Time layout conversions against device copies instead, on one GPU.
     #[arg(long, conflicts_with = "through_plan")]
     convert: bool,
+    /// Print the device workspace that the libraries ask for instead.
+    #[arg(long, conflicts_with_all = ["through_plan", "convert"])]
+    workspace: bool,
     /// The solve.
     #[arg(long, value_enum, default_value_t = Routine::Potrs)]
     routine: Routine,
@@ -93,7 +98,11 @@ fn grid(text: &str) -> Result<[u64; 2], String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     libraries::set_library_folders(arguments.libraries.clone());
-    let outcome = if arguments.convert { convert::measure(&arguments) } else { solve::measure(&arguments) };
+    let outcome = match (arguments.convert, arguments.workspace) {
+        (true, _) => convert::measure(&arguments),
+        (_, true) => workspace::record(&arguments),
+        _ => solve::measure(&arguments),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
