@@ -276,6 +276,14 @@ def test_arguments():
         linalg.solve(a, b, shift=jnp.ones(8))
 
 
+def test_plan():
+    mesh = make_mesh(2, 2)
+    a, b = put(arbitrary(N, np.float64), mesh, "x", "y"), put(right_hand_side(N, 1, np.float64), mesh)
+    plan = meshsolve.plan(a, b, DIVIDING, assume_a="gen")
+    assert plan.explain().startswith(f"LU solve, float64, n = {N}")
+    assert (plan.tile, plan.layout) == (DIVIDING, "reading")
+
+
 def test_vmap():
     mesh = make_mesh(2, 2)
     stack = np.stack([arbitrary(12, np.float64, seed) for seed in range(3)])

@@ -137,6 +137,21 @@ def check_triangle(triangle: Any) -> str | None:
     return triangle
 
 
+def check_assume_a(assume_a: Any) -> str:
+    """Checks what is known of a matrix and returns the native name of the method that solves with it.
+
+    Raises:
+        ValueError: neither "gen" nor "pos".
+    """
+    methods = {"gen": "lu", "pos": "cholesky"}
+    if assume_a not in methods:
+        raise ValueError(
+            f"assume_a is not supported: got {assume_a!r}, needed one of {list(methods)} "
+            '("gen": any matrix; "pos": Hermitian positive definite)'
+        )
+    return methods[assume_a]
+
+
 def check_layout(layout: Any, check: bool) -> str:
     """Checks by which layout the solver may work, and settles what ``check`` needs.
 

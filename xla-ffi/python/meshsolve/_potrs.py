@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _native, _system
+from ._arguments import check_assume_a
 from ._sharding import AnyMesh
 from ._system import MatrixSpecs, Options, System, solved
 
@@ -99,16 +100,18 @@ def plan(
     donate: bool = False,
     triangle: str | None = None,
     layout: str = "auto",
+    assume_a: str = "pos",
 ) -> _native.Plan:
-    """The plan that `potrs` follows for these arguments, without running it.
+    """The plan that a solve follows for these arguments, without running it.
 
     Args:
         a, b: arrays, or `jax.ShapeDtypeStruct` with a sharding: only shape, dtype and sharding are read.
         T_A, mesh, matrix_specs, return_logdet, donate, triangle, layout: as for `potrs`.
+        assume_a: ``"pos"`` for `potrs`, ``"gen"`` for `lu_solve`, as in `meshsolve.linalg.solve`.
 
     Returns:
         The plan: its tile, its layout, its memory per device in bytes, and ``explain()``, which lists all
         ways that were considered with their costs.
     """
-    system = System("cholesky", "solve", triangle=triangle, log_det=return_logdet)
+    system = System(check_assume_a(assume_a), "solve", triangle=triangle, log_det=return_logdet)
     return _system.plan(system, Options(T_A, mesh, matrix_specs, donate, layout), a, b)

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from . import _factor, _system
+from ._arguments import check_assume_a
 from ._factor import Factor
 from ._lu import lu_solve as _lu_solve
 from ._potrs import potrs as _potrs
@@ -43,7 +44,6 @@ __all__ = [
     "solve_triangular",
 ]
 
-_METHODS = {"gen": "lu", "pos": "cholesky"}
 _TRANSPOSES = {
     0: "no_transpose",
     "N": "no_transpose",
@@ -93,7 +93,7 @@ def solve(
     Raises:
         ValueError: another kind of matrix is asked for, or arguments do not fit; see `meshsolve.potrs`.
     """
-    if _method(assume_a) == "lu":
+    if check_assume_a(assume_a) == "lu":
         if triangle is not None:
             raise ValueError(f'triangle={triangle!r} is for assume_a="pos": LU reads all of a')
         return _lu_solve(
@@ -259,7 +259,7 @@ def slogdet(
         ``(sign, logabsdet)`` of ``det(a) = sign · exp(logabsdet)``, scalars on every device: 0 and −∞ for a
         singular matrix; with ``"pos"`` both NaN for a matrix that is not positive definite.
     """
-    method = _method(assume_a)
+    method = check_assume_a(assume_a)
     system = System(method, "determinant", triangle=triangle, log_det=True)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
     results = _system.run(system, options, a, shift=shift)
@@ -305,7 +305,7 @@ def inv(
     Returns:
         The inverse; NaN on every device if there is none.
     """
-    system = System(_method(assume_a), "invert", triangle=triangle)
+    system = System(check_assume_a(assume_a), "invert", triangle=triangle)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
     return _system.run(system, options, a, shift=shift)["x"]
 
@@ -344,15 +344,6 @@ def solve_triangular(
     system = System("triangular", "solve", triangle, _transpose(trans), bool(unit_diagonal))
     options = Options(tile, mesh, matrix_specs, donate, check=check, pad=pad)
     return _system.run(system, options, a, b, shift)["x"]
-
-
-def _method(assume_a: Any) -> str:
-    if assume_a not in _METHODS:
-        raise ValueError(
-            f"assume_a is not supported: got {assume_a!r}, needed one of {list(_METHODS)} "
-            '("gen": any matrix; "pos": Hermitian positive definite)'
-        )
-    return _METHODS[assume_a]
 
 
 def _transpose(trans: Any) -> str:
