@@ -16,7 +16,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// All of them; of equally cheap ones the first is taken.
-    pub(super) const ALL: [Self; 4] = [
+    const ALL: [Self; 4] = [
         Self { layout: Layout::Stages, view: View::Plain },
         Self { layout: Layout::Reading, view: View::Plain },
         Self { layout: Layout::Stages, view: View::Transposed },
@@ -44,6 +44,19 @@ impl std::fmt::Display for Candidate {
 
 /// What a candidate would cost, or why it is none.
 pub(super) type Verdict = (Candidate, Result<Price, &'static str>);
+
+/// The plans of all candidates that are possible, and a word on each of the candidates.
+pub(super) fn consider<P>(
+    plan: impl Fn(Candidate) -> Result<P, &'static str>,
+    price: impl Fn(&P) -> Price,
+) -> (Vec<P>, Vec<Verdict>) {
+    let tried = Candidate::ALL.map(|candidate| (candidate, plan(candidate)));
+    let verdict = |(candidate, plan): &(Candidate, Result<P, &'static str>)| {
+        (*candidate, plan.as_ref().map(&price).map_err(|&why| why))
+    };
+    let considered = tried.iter().map(verdict).collect();
+    (tried.into_iter().filter_map(|(_, plan)| plan.ok()).collect(), considered)
+}
 
 /// The cheapest plan, if there is any; of equally cheap ones the first.
 pub(super) fn cheapest<P>(plans: Vec<P>, price: impl Fn(&P) -> Price) -> Option<P> {

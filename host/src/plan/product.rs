@@ -87,13 +87,10 @@ impl ProductPlan {
 
     /// The plans of all candidates that are possible, and a word on each of the candidates.
     fn consider(request: &ProductRequest) -> (Vec<Self>, Vec<Verdict>) {
-        let tried = Candidate::ALL.map(|candidate| (candidate, Self::of(request, candidate)));
-        let considered: Vec<Verdict> = (tried.iter())
-            .map(|(candidate, plan)| (*candidate, plan.as_ref().map(|plan| plan.price).map_err(|&why| why)))
-            .collect();
-        let plans = tried.into_iter().filter_map(|(_, plan)| plan.ok());
-        let plans = plans.map(|plan| Self { considered: considered.clone(), ..plan }).collect();
-        (plans, considered)
+        let (plans, considered) =
+            candidate::consider(|candidate| Self::of(request, candidate), |plan| plan.price);
+        let with_others = |plan| Self { considered: considered.clone(), ..plan };
+        (plans.into_iter().map(with_others).collect(), considered)
     }
 
     /// The plan of one candidate, or why it is none.
