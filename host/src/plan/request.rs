@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Solve A·X = B, or do a part of it.
     System(SystemRequest),
+    /// Eigenvalues and eigenvectors of a Hermitian matrix, or what is solved by them.
+    Eigen(EigenRequest),
     /// Multiply two matrices.
     Product(ProductRequest),
     /// Bring a matrix into the 2-D block-cyclic distribution, or back.
@@ -123,6 +125,60 @@ pub struct SystemRequest {
     pub view: Option<View>,
 }
 
+/// What is wanted of a Hermitian eigenproblem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EigenTask {
+    /// The eigenvalues.
+    Values,
+    /// The eigenvalues, and the eigenvectors as the columns of a matrix that lies as A does.
+    Vectors,
+    /// The solution of A·X = B of least norm with the least residual, from the eigenvalues that are not
+    /// negligible: X = V·f(Λ)·Vᴴ·B, where f(λ) = 1/λ if |λ| > c·max |λ| and else 0, c being passed in.
+    Solve,
+}
+
+/// A Hermitian eigenproblem A·v = λ·v, or A·v = λ·M·v with a positive definite M, the metric. Both are n × n
+/// and sharded alike along both dimensions of the grid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EigenRequest {
+    /// What is wanted.
+    pub task: EigenTask,
+    /// Element type of A, M, B and X.
+    pub dtype: DType,
+    /// Order of A.
+    pub n: u64,
+    /// Columns of B.
+    #[serde(default)]
+    pub nrhs: u64,
+    /// Rows and columns of the mesh over which A is sharded.
+    pub grid: [u64; 2],
+    /// Tile of A, chosen here if not given.
+    pub tile: Option<u64>,
+    /// Placement of B, and of X.
+    #[serde(default)]
+    pub b: Placements,
+    /// The triangle of A and of M that the caller promises; both are valid if none is named. Solvers read the
+    /// lower one, so that vectors need that one.
+    pub triangle: Option<Triangle>,
+    /// Whether there is a metric.
+    #[serde(default)]
+    pub metric: bool,
+    /// Whether A + λ·I is meant, λ being passed in.
+    #[serde(default)]
+    pub shift: bool,
+    /// Whether the caller needs A afterwards; as for a system. The metric is always kept.
+    #[serde(default)]
+    pub keep_a: bool,
+    /// How the solver's order may come about.
+    #[serde(default)]
+    pub layout: Layout,
+    /// How A is to be taken; chosen here if not given.
+    #[serde(default)]
+    pub view: Option<View>,
+}
+
 /// The product C = A·B of an m × k and a k × n matrix. All three are sharded along both dimensions of the
 /// grid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +252,7 @@ impl Request {
             .map_err(|e| Error::invalid_argument(format!("this is no request that meshsolve knows: {e}")))?;
         match &request {
             Self::System(system) => system.check()?,
+            Self::Eigen(eigen) => eigen.check()?,
             Self::Product(product) => product.check()?,
             Self::Redistribute(redistribute) => redistribute.check()?,
         }
@@ -246,6 +303,33 @@ impl SystemRequest {
         match refused.into_iter().find(|(wrong, _)| *wrong) {
             None => Ok(()),
             Some((_, why)) => Err(Error::invalid_argument(format!("{why}: got {method:?}, {task:?}"))),
+        }
+    }
+}
+
+impl EigenRequest {
+    /// The caller's mesh, as a grid.
+    pub fn mesh(&self) -> ProcessGrid {
+        ProcessGrid::new(self.grid[0], self.grid[1])
+    }
+
+    fn check(&self) -> Result<()> {
+        range("the order of a", self.n, 0, LARGEST_EXTENT)?;
+        range("the number of right-hand sides", self.nrhs, 0, LARGEST_EXTENT)?;
+        check_distribution(self.dtype, self.grid, self.tile)?;
+        let refused = [
+            (
+                self.task == EigenTask::Vectors && self.triangle == Some(Triangle::Upper),
+                "the solver finds eigenvectors from the lower triangle: the upper one was promised",
+            ),
+            (
+                self.task == EigenTask::Solve && self.metric,
+                "a system is solved by eigenvalues without a metric: one was announced",
+            ),
+        ];
+        match refused.into_iter().find(|(wrong, _)| *wrong) {
+            None => Ok(()),
+            Some((_, why)) => Err(Error::invalid_argument(why)),
         }
     }
 }

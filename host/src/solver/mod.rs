@@ -190,6 +190,42 @@ pub trait Solver {
         scratch: Buffer,
     ) -> Result<()>;
 
+    /// Device scratch in bytes for [`Solver::eigen`].
+    fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64>;
+
+    /// Eigenvalues of Hermitian `a`, and orthonormal eigenvectors if a matrix for them is given: A = V·Λ·Vᴴ
+    /// (LAPACK's syevd, heevd). Only the lower triangle of `a` is read; all of `a` is overwritten.
+    ///
+    /// `values` holds as many real numbers as `a` has rows; every rank gets all of them, ascending.
+    /// `vectors` is distributed as `a` is; its k-th column belongs to the k-th value.
+    ///
+    /// `info` is positive if the iteration did not converge. Elements that are not finite may keep a solver
+    /// from coming to an end: callers see to it that there are none.
+    fn eigen(
+        &self,
+        a: &DistributedMatrix,
+        values: Buffer,
+        vectors: Option<&DistributedMatrix>,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()>;
+
+    /// Device scratch in bytes for [`Solver::reduce`].
+    fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64>;
+
+    /// Makes A·v = λ·B·v a problem with B = I: overwrites Hermitian `a` with L⁻¹·A·L⁻ᴴ, where L is the lower
+    /// Cholesky factor of B that `factor` holds (LAPACK's sygst, hegst of type 1). Only the lower triangles
+    /// are read; above the diagonal `a` is arbitrary afterwards. Both are distributed alike.
+    ///
+    /// An eigenvector y of the new matrix is Lᴴ·v.
+    fn reduce(
+        &self,
+        a: &DistributedMatrix,
+        factor: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()>;
+
     /// Device scratch in bytes for [`Solver::multiply`].
     fn multiply_scratch(
         &self,
