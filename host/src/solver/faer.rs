@@ -325,10 +325,11 @@ impl<'c> FaerSolver<'c> {
         checks::check_system(self.communicator.rank(), a.grid, a, b)
     }
 
-    /// `other`: the vectors, or a metric's factor.
-    fn check_eigen(&self, a: &DistributedMatrix, other: Option<&DistributedMatrix>) -> Result<()> {
-        self.check_size(a)?;
-        checks::check_alike(self.communicator.rank(), a.grid, a, other)
+    /// `other`, by its name: the vectors, or a metric's factor.
+    fn check_eigen(&self, a: &DistributedMatrix, other: Option<(&str, &DistributedMatrix)>) -> Result<()> {
+        self.check_factor(a)?;
+        let rank = self.communicator.rank();
+        other.map_or(Ok(()), |(name, other)| checks::check_alike(rank, a.grid, a, name, other))
     }
 
     fn check_product(
@@ -450,7 +451,7 @@ impl Solver for FaerSolver<'_> {
     }
 
     fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64> {
-        self.check_eigen(a, vectors)?;
+        self.check_eigen(a, vectors.map(|v| ("V", v)))?;
         Ok(self.eigen_bytes(a, vectors).into_iter().sum())
     }
 
@@ -462,13 +463,13 @@ impl Solver for FaerSolver<'_> {
         scratch: Buffer,
         info: Buffer,
     ) -> Result<()> {
-        self.check_eigen(a, vectors)?;
+        self.check_eigen(a, vectors.map(|v| ("V", v)))?;
         checks::check_values(self.communicator.rank(), a, values)?;
         with_element!(a, self.eigen_as(a, values, vectors, scratch, info))
     }
 
     fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64> {
-        self.check_eigen(a, Some(factor))?;
+        self.check_eigen(a, Some(("L", factor)))?;
         Ok(self.eigen_bytes(a, Some(factor)).into_iter().sum())
     }
 
@@ -479,7 +480,7 @@ impl Solver for FaerSolver<'_> {
         scratch: Buffer,
         info: Buffer,
     ) -> Result<()> {
-        self.check_eigen(a, Some(factor))?;
+        self.check_eigen(a, Some(("L", factor)))?;
         with_element!(a, self.reduce_as(a, factor, scratch, info))
     }
 
