@@ -83,6 +83,29 @@ pub fn cusolvermp() -> Result<&'static CusolverMp> {
     load(&CUSOLVERMP, |search| CusolverMp::find(search).map_err(missing))
 }
 
+/// Makes sure that the cuSOLVERMp in use is not older than `oldest`, which `what` needs. Its version is known
+/// once there is a handle.
+///
+/// # Errors
+/// [`crate::ErrorKind::FailedPrecondition`], the same on every rank, with both versions and the pip package.
+pub(crate) fn require_cusolvermp(oldest: [u32; 3], what: &str) -> Result<()> {
+    require(cusolvermp()?.library().version(), oldest, what)
+}
+
+/// [`require_cusolvermp`] for a cuSOLVERMp of this version.
+fn require(version: Option<&str>, oldest: [u32; 3], what: &str) -> Result<()> {
+    if version.is_some_and(|version| numbers(version) >= oldest) {
+        return Ok(());
+    }
+    let [major, minor, patch] = oldest;
+    Err(Error::failed_precondition(format!(
+        "{what} need cuSOLVERMp {major}.{minor}.{patch} or later, because an older one can return wrong ones \
+         without an error, but this process has cuSOLVERMp {}: `pip install --upgrade {}`, then start anew",
+        version.unwrap_or("of unknown version"),
+        cusolvermp_sys::LIBRARY.pip_package
+    )))
+}
+
 /// What `cell` holds, loaded the first time. A failure is not kept: the next call may bring folders.
 fn load<T>(cell: &'static OnceLock<T>, find: impl FnOnce(&SearchPath) -> Result<T>) -> Result<&'static T> {
     if let Some(library) = cell.get() {
@@ -162,6 +185,23 @@ mod tests {
             let message = no_cublasmp(&not_found(answer), Some(nccl)).to_string();
             assert!(message.contains(answer) && message.contains("nvidia-cublasmp-cu13"), "{message}");
             assert!(!message.contains("nvidia-nccl"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_cusolvermp_with_wrong_vectors_is_refused_with_the_remedy() {
+        for good in ["0.9.1", "0.9.2", "0.10.0", "1.0.0"] {
+            assert_eq!(require(Some(good), [0, 9, 1], "eigenvectors"), Ok(()), "{good}");
+        }
+        for (version, shown) in
+            [(Some("0.9.0"), "0.9.0:"), (Some("0.7.2"), "0.7.2:"), (None, "of unknown version:")]
+        {
+            let error = require(version, [0, 9, 1], "eigenvectors").expect_err("too old");
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+            let message = error.to_string();
+            for part in ["eigenvectors", "cuSOLVERMp 0.9.1", shown, "--upgrade nvidia-cusolvermp-cu13"] {
+                assert!(message.contains(part), "{part} is not in: {message}");
+            }
         }
     }
 

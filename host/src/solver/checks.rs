@@ -66,6 +66,46 @@ pub(super) fn check_system(
     )))
 }
 
+/// Checks a matrix that is to be distributed as `a` is, with elements of the same type.
+pub(super) fn check_alike(
+    rank: u64,
+    grid: ProcessGrid,
+    a: &DistributedMatrix,
+    name: &str,
+    other: &DistributedMatrix,
+) -> Result<()> {
+    check(rank, grid, name, other)?;
+    if (other.rows, other.cols, other.dtype) == (a.rows, a.cols, a.dtype) {
+        return Ok(());
+    }
+    let describe = |m: &DistributedMatrix| {
+        let (rows, cols) = (m.rows, m.cols);
+        format!(
+            "{} × {} of {:?} in tiles of {} × {}",
+            rows.extent(),
+            cols.extent(),
+            m.dtype,
+            rows.tile(),
+            cols.tile()
+        )
+    };
+    Err(Error::internal(format!(
+        "matrix {name} on rank {rank} is {}, needed {} as A",
+        describe(other),
+        describe(a)
+    )))
+}
+
+/// Checks the place of the eigenvalues of `a`: as many real numbers as it has rows.
+pub(super) fn check_values(rank: u64, a: &DistributedMatrix, values: Buffer) -> Result<()> {
+    let needed = a.rows.extent() * a.dtype.real().size();
+    if values.bytes() >= needed {
+        return Ok(());
+    }
+    let bytes = values.bytes();
+    Err(Error::internal(format!("the eigenvalues on rank {rank} have {bytes} bytes, needed {needed}")))
+}
+
 /// Checks the place of the pivots that belong to the columns of `a`.
 pub(super) fn check_pivots(rank: u64, a: &DistributedMatrix, pivots: Buffer) -> Result<()> {
     let needed = pivot_bytes(a.cols, a.grid.coordinate(rank).col);
@@ -195,6 +235,37 @@ mod tests {
         let buffer = |bytes| unsafe { Buffer::from_raw(std::ptr::null_mut(), bytes) };
         assert_eq!(check_pivots(1, &a, buffer(32)), Ok(()));
         refusal(check_pivots(1, &a, buffer(31)), &["rank 1", "31 bytes", "needed 32"]);
+    }
+
+    #[test]
+    fn what_is_distributed_alike_is_accepted_and_nothing_else() {
+        let (grid, a) = matrix(10, 10, 4, 4);
+        assert_eq!(check_alike(1, grid, &a, "V", &matrix(10, 10, 4, 4).1), Ok(()));
+        let single = DistributedMatrix { dtype: DType::F32, ..a };
+        let short = DistributedMatrix { data: a.data.slice(0, 319), ..a };
+        for (other, part) in [
+            (matrix(10, 9, 4, 4).1, "10 × 9 of F64"),
+            (matrix(10, 10, 4, 5).1, "tiles of 4 × 5"),
+            (matrix(10, 10, 5, 5).1, "tiles of 5 × 5"),
+            (single, "of F32"),
+        ] {
+            let parts = ["matrix V on rank 1", part, "needed 10 × 10 of F64 in tiles of 4 × 4"];
+            refusal(check_alike(1, grid, &a, "V", &other), &parts);
+        }
+        refusal(check_alike(1, grid, &a, "L", &short), &["matrix L on rank 1", "319 bytes", "needed 320"]);
+    }
+
+    #[test]
+    fn every_row_needs_an_eigenvalue_which_is_real() {
+        let (_, real) = matrix(10, 10, 4, 4);
+        let complex = DistributedMatrix { dtype: DType::C64, ..real };
+        // SAFETY: never accessed, only measured.
+        let buffer = |bytes| unsafe { Buffer::from_raw(std::ptr::null_mut(), bytes) };
+        for (a, needed) in [(real, 80), (complex, 40)] {
+            assert_eq!(check_values(1, &a, buffer(needed)), Ok(()));
+            let bytes = format!("{} bytes, needed {needed}", needed - 1);
+            refusal(check_values(1, &a, buffer(needed - 1)), &["rank 1", &bytes]);
+        }
     }
 
     #[test]

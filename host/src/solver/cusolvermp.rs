@@ -5,11 +5,12 @@
 
 mod blas;
 mod cholesky;
+mod eigen;
 mod failure;
 mod kept;
 mod lu;
 
-use super::checks::{check_factor, check_pivots, check_product, check_system};
+use super::checks::{check_alike, check_factor, check_pivots, check_product, check_system, check_values};
 use super::{DistributedMatrix, Product, Solver, Triangle, Triangular};
 use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
@@ -100,7 +101,7 @@ impl<'a> CusolverMpSolver<'a> {
         Ok(kept)
     }
 
-    /// Sets the word to 0 where there is nothing for the library to do.
+    /// Sets the word to 0: where there is nothing for the library to do, and where it may leave the word alone.
     fn succeed(&self, info: Buffer) -> Result<()> {
         let device: &dyn Device = self.device;
         device.fill(DType::I32, info, [0; 2], None)
@@ -171,6 +172,23 @@ impl<'a> CusolverMpSolver<'a> {
         Ok(value)
     }
 
+    /// Checks a square matrix and another that is distributed alike.
+    fn check_pair(&self, a: &DistributedMatrix, name: &str, other: &DistributedMatrix) -> Result<()> {
+        check_factor(self.rank, self.process_grid, a)?;
+        check_alike(self.rank, self.process_grid, a, name, other)
+    }
+
+    /// Checks the matrices of an eigenproblem and that the library is right about vectors.
+    fn check_eigen(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<()> {
+        match vectors {
+            Some(vectors) => {
+                libraries::require_cusolvermp(eigen::OLDEST_WITH_VECTORS, "eigenvectors")?;
+                self.check_pair(a, "V", vectors)
+            }
+            None => check_factor(self.rank, self.process_grid, a),
+        }
+    }
+
     /// An error that says where it happened.
     fn failure(&self, function: &str, failure: Failure) -> Error {
         failure.describe(function, self.rank, self.device.ordinal())
@@ -185,7 +203,7 @@ struct Call {
     /// Calls it. The memory must have the sizes asked for and stay valid until the stream has passed the
     /// call, as must the matrices, which were checked to lie in their buffers.
     run: Box<dyn Fn(Memory) -> Outcome>,
-    /// A factorisation's word for the reason why it failed.
+    /// The word for the reason why a factorisation or an iteration failed.
     info: Option<Buffer>,
 }
 
@@ -318,6 +336,62 @@ impl Solver for CusolverMpSolver<'_> {
         }
         let kept = &mut *self.enter()?;
         let call = self.trsm(kept, form, a, b)?;
+        self.run(kept, &call, scratch)
+    }
+
+    fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64> {
+        self.check_eigen(a, vectors)?;
+        if is_empty(a) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.syevd(kept, a, Buffer::EMPTY, vectors, Buffer::EMPTY)?;
+        self.scratch(kept, &[call])
+    }
+
+    fn eigen(
+        &self,
+        a: &DistributedMatrix,
+        values: Buffer,
+        vectors: Option<&DistributedMatrix>,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        self.check_eigen(a, vectors)?;
+        check_values(self.rank, a, values)?;
+        self.succeed(info)?;
+        if is_empty(a) {
+            return Ok(());
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.syevd(kept, a, values, vectors, info)?;
+        self.run(kept, &call, scratch)
+    }
+
+    fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64> {
+        self.check_pair(a, "L", factor)?;
+        if is_empty(a) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.sygst(kept, a, factor, Buffer::EMPTY)?;
+        self.scratch(kept, &[call])
+    }
+
+    fn reduce(
+        &self,
+        a: &DistributedMatrix,
+        factor: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        self.check_pair(a, "L", factor)?;
+        self.succeed(info)?;
+        if is_empty(a) {
+            return Ok(());
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.sygst(kept, a, factor, info)?;
         self.run(kept, &call, scratch)
     }
 
