@@ -72,8 +72,8 @@ def eigenproblem(
                 f"symmetrize_input=True reads both triangles: got the promise of the {triangle} one alone"
             )
         return Eigenproblem(task, None, metric, entry="hermitian_part")
-    if triangle == "upper" and task == "vectors":
-        # Solvers find vectors from the lower triangle.
+    if triangle == "upper":
+        # Solvers read the lower one.
         return Eigenproblem(task, "lower", metric, entry="adjoint")
     return Eigenproblem(task, triangle, metric)
 
@@ -112,9 +112,8 @@ def syevd(
         return_eigenvectors: whether the vectors are wanted; the values alone take less time.
         return_status: also return the status; see `describe_status`.
         triangle: None, the default, says that **both triangles are valid**; ``"lower"`` or ``"upper"``
-            promises that one only, and the other one may hold anything. Solvers find vectors from the lower
-            triangle: with a promised upper one, XLA first transposes the matrix, which moves it between the
-            devices.
+            promises that one only, and the other one may hold anything. Solvers read the lower triangle:
+            with a promised upper one, XLA first transposes the matrix, which moves it between the devices.
         check: wait for the result and raise an exception on failure; with ``triangle=None`` also verify by a
             random projection that ``a`` is Hermitian. Outside jit only.
         shift: a real scalar λ: the eigenvalues of ``a + λ·I`` are meant, without a copy for it. It may be
@@ -161,8 +160,8 @@ def eigh(
         b: a Hermitian positive definite matrix of the same shape and dtype, as SciPy has it; it is brought
             into the partition of ``a``. None stands for the identity.
         lower: None, the default, says that **both triangles are valid**, of ``b`` too; True or False promises
-            the lower or the upper one only. Solvers find vectors from the lower triangle: with the upper one,
-            XLA first transposes the matrices, which moves them between the devices.
+            the lower or the upper one only. Solvers read the lower triangle: with the upper one, XLA first
+            transposes the matrices, which moves them between the devices.
         symmetrize_input: take ``(a + a.conj().T) / 2``, and the same of ``b``, as ``jax.numpy.linalg.eigh``
             does by default. That costs a transposition over all devices, so that here the default is False.
         subset_by_index: (first, end): return only those values and their vectors, as ``jax.lax.linalg.eigh``
@@ -206,9 +205,8 @@ def eigvalsh(
 
     Args:
         a: the matrix.
-        b, symmetrize_input, subset_by_index, tile, mesh, matrix_specs, donate, layout, check, pad, shift: as
-            for `eigh`.
-        lower: as for `eigh`, but either triangle will do as it lies.
+        b, lower, symmetrize_input, subset_by_index, tile, mesh, matrix_specs, donate, layout, check, pad,
+            shift: as for `eigh`.
 
     Returns:
         (n,) real, ascending, replicated; all NaN if ``b`` is not positive definite or an entry is not finite.
@@ -248,8 +246,7 @@ def pinvh_solve(
         rcond: eigenvalues of ``a`` whose absolute value is at most ``rcond`` times the largest one are taken
             for zero. A real scalar, which may be traced; by default ``10 · n · ε``, as in
             ``jax.numpy.linalg.pinv``.
-        lower: None, the default, says that **both triangles are valid**; True or False promises the lower or
-            the upper one only.
+        lower: as for `eigh`.
         tile, mesh, matrix_specs, donate, layout, check, pad: see `meshsolve.linalg`.
         shift: a real scalar λ; ``a + λ·I`` is meant.
 
