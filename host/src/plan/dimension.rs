@@ -47,14 +47,21 @@ impl Reading {
     /// Why there is none: those tiles would not be whole.
     pub fn symmetric(extent: u64, tile: u64, sides: [u64; 2]) -> Result<Self, &'static str> {
         let (long, short) = (sides[0].max(sides[1]), sides[0].min(sides[1]));
-        let whole = |count: u64| extent.is_multiple_of(count * tile);
-        match long.is_multiple_of(short) {
-            true => Ok(Self::new(extent, long, short)),
-            false if whole(long) && whole(short) => Ok(Self::new(extent, long, 1)),
-            false => {
-                Err("neither side of the grid divides the other, and the tile does not divide the shards")
-            }
+        if long.is_multiple_of(short) {
+            return Ok(Self::new(extent, long, short));
         }
+        Self::in_mesh_order(extent, tile, sides)
+            .ok_or("neither side of the grid divides the other, and the tile does not divide the shards")
+    }
+
+    /// A reading under which every device plays the rank at its own place in the mesh. Unless the sides are
+    /// equal or one of them is 1, tiles have to be dealt on the side of fewer processes, so that the tile must
+    /// divide all shards.
+    pub fn in_mesh_order(extent: u64, tile: u64, sides: [u64; 2]) -> Option<Self> {
+        let (long, short) = (sides[0].max(sides[1]), sides[0].min(sides[1]));
+        let whole = |count: u64| extent.is_multiple_of(count * tile);
+        let keeps = short == 1 || short == long || whole(long) && whole(short);
+        keeps.then(|| Self::new(extent, long, if short == long { short } else { 1 }))
     }
 
     /// The order over `procs` processes of a dimension that has this reading.

@@ -1,8 +1,9 @@
 //! The way of one matrix between the caller's sharding and the solver's distribution.
 
 use super::dealing::Deal;
-use super::dimension::{Dimension, Placement};
+use super::dimension::{Dimension, Order, Placement};
 use super::phase::{Phase, Transport};
+use super::request::Placements;
 use crate::DType;
 use crate::device::{InPlace, Permutation};
 use crate::layout::{Coordinate, GlobalTile, ProcessGrid};
@@ -180,6 +181,23 @@ impl MatrixPlan {
             Self { dtype, grid, view, rows, cols, conversion, reorderings, phases, most_pieces: 0 };
         plan.most_pieces = (0..grid.size()).map(|rank| plan.pieces(grid.coordinate(rank))).max().unwrap_or(0);
         plan
+    }
+
+    /// The way of `nrhs` right-hand sides, placed so: their rows follow the rows of `a`.
+    pub(super) fn right_hand_sides(a: &Self, nrhs: u64, placements: Placements) -> Self {
+        let rows = &a.rows;
+        let rows = Dimension::ordered(rows.extent(), rows.tile(), rows.procs(), placements.rows, rows.order());
+        // One tile column for each process column: the solver spreads wide right-hand sides, and no column
+        // ever moves in stages 2 and 3.
+        let procs = a.cols.procs();
+        let order = match (placements.cols, a.cols.order()) {
+            // Each process column keeps the shard that its devices hold.
+            (Placement::Sharded, Order::Read(reading)) => Order::Read(reading.beside(nrhs, procs)),
+            _ => Order::Natural,
+        };
+        let tile = nrhs.div_ceil(procs).max(1);
+        let cols = Dimension::ordered(nrhs, tile, procs, placements.cols, order);
+        Self::new(a.dtype, a.grid, View::Plain, rows, cols)
     }
 
     /// Element type.

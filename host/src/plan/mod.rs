@@ -9,6 +9,7 @@ mod colouring;
 mod compaction;
 mod dealing;
 mod dimension;
+mod eigen;
 mod explain;
 mod matrix;
 mod phase;
@@ -23,18 +24,23 @@ use crate::layout::ProcessGrid;
 use crate::{DType, Result};
 pub use candidate::Candidate;
 pub use dimension::{Dimension, Order, Placement, Reading};
+pub use eigen::EigenPlan;
 pub use matrix::{Axis, CollectionRound, MatrixPlan, Piece, Traffic, UNIT_BYTES, View};
 pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volume};
 pub use price::Price;
 pub use product::ProductPlan;
 pub use redistribute::{LocalBuffers, RedistributePlan};
 pub use request::{
-    Direction, Layout, Method, Placements, ProductRequest, RedistributeRequest, Request, SystemRequest, Task,
+    Direction, EigenRequest, EigenTask, Layout, Method, Placements, ProductRequest, RedistributeRequest, Request,
+    SystemRequest, Task,
 };
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
-pub use system::{STATUS_BYTES, SystemPlan};
-pub use tile::suggest_tile;
+pub use system::SystemPlan;
+pub use tile::{suggest_eigen_tile, suggest_tile};
+
+/// Words of device scratch that hold statuses and the log determinant.
+pub const STATUS_BYTES: u64 = 64;
 
 /// One buffer that every device passes in or gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,6 +67,8 @@ impl OperandSpec {
 pub enum Plan {
     /// A square system, or a part of its solution.
     System(Box<SystemPlan>),
+    /// A Hermitian eigenproblem.
+    Eigen(Box<EigenPlan>),
     /// A product.
     Product(Box<ProductPlan>),
     /// A redistribution by itself.
@@ -96,6 +104,7 @@ impl Plan {
     pub fn new(request: &Request) -> Result<Self> {
         match request {
             Request::System(request) => Ok(Self::System(Box::new(SystemPlan::new(request)?))),
+            Request::Eigen(request) => Ok(Self::Eigen(Box::new(EigenPlan::new(request)?))),
             Request::Product(request) => Ok(Self::Product(Box::new(ProductPlan::new(request)?))),
             Request::Redistribute(request) => {
                 Ok(Self::Redistribute(Box::new(RedistributePlan::new(request))))
@@ -109,6 +118,10 @@ impl Plan {
             Request::System(request) => {
                 let plans = SystemPlan::candidates(request).into_iter();
                 plans.map(|plan| Self::System(Box::new(plan))).collect()
+            }
+            Request::Eigen(request) => {
+                let plans = EigenPlan::candidates(request).into_iter();
+                plans.map(|plan| Self::Eigen(Box::new(plan))).collect()
             }
             Request::Product(request) => {
                 let plans = ProductPlan::candidates(request).into_iter();
@@ -134,6 +147,15 @@ impl Plan {
         let (routine, tile, layout, b, local, scratch_bytes, explain) = match self {
             Self::System(plan) => (
                 "system",
+                plan.tile(),
+                plan.candidate().to_string(),
+                plan.b().map(|_| plan.b_placements()),
+                None,
+                plan.scratch_bytes(),
+                plan.explain(),
+            ),
+            Self::Eigen(plan) => (
+                "eigen",
                 plan.tile(),
                 plan.candidate().to_string(),
                 plan.b().map(|_| plan.b_placements()),
@@ -176,6 +198,7 @@ impl Plan {
     pub fn grid(&self) -> ProcessGrid {
         match self {
             Self::System(plan) => plan.grid(),
+            Self::Eigen(plan) => plan.grid(),
             Self::Product(plan) => plan.grid(),
             Self::Redistribute(plan) => plan.matrix().grid(),
         }
@@ -186,6 +209,7 @@ impl Plan {
     pub fn roles(&self) -> &[u64] {
         match self {
             Self::System(plan) => plan.roles(),
+            Self::Eigen(plan) => plan.roles(),
             Self::Product(plan) => plan.roles(),
             Self::Redistribute(plan) => plan.roles(),
         }
@@ -194,7 +218,7 @@ impl Plan {
     /// Whether the routine calls a solver; a redistribution needs none.
     pub fn needs_solver(&self) -> bool {
         match self {
-            Self::System(_) | Self::Product(_) => true,
+            Self::System(_) | Self::Eigen(_) | Self::Product(_) => true,
             Self::Redistribute(_) => false,
         }
     }
@@ -203,6 +227,7 @@ impl Plan {
     pub fn inputs(&self) -> &[OperandSpec] {
         match self {
             Self::System(plan) => plan.inputs(),
+            Self::Eigen(plan) => plan.inputs(),
             Self::Product(plan) => plan.inputs(),
             Self::Redistribute(plan) => plan.inputs(),
         }
@@ -212,6 +237,7 @@ impl Plan {
     pub fn outputs(&self) -> &[OperandSpec] {
         match self {
             Self::System(plan) => plan.outputs(),
+            Self::Eigen(plan) => plan.outputs(),
             Self::Product(plan) => plan.outputs(),
             Self::Redistribute(plan) => plan.outputs(),
         }
@@ -223,6 +249,7 @@ impl Plan {
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
         let request = match self {
             Self::System(plan) => format!("{:?}", plan.request()),
+            Self::Eigen(plan) => format!("{:?}", plan.request()),
             Self::Product(plan) => format!("{:?}", plan.request()),
             Self::Redistribute(plan) => format!("{:?}", plan.request()),
         };

@@ -6,14 +6,12 @@ use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
 use super::tile::suggest_tile;
-use super::{OperandSpec, explain};
+use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
 use crate::layout::ProcessGrid;
 use crate::solver::{Op, Triangle};
 use crate::{DType, Result};
 
-/// Words of device scratch that hold statuses and the log determinant.
-pub const STATUS_BYTES: u64 = 64;
 /// A phase in f64, real and imaginary part.
 const PHASE_BYTES: u64 = 16;
 
@@ -109,7 +107,7 @@ impl SystemPlan {
             // The solver's rows lie along the caller's columns, which no placement of B follows.
             View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
         };
-        let b = request.has_b().then(|| right_hand_sides(request, b_placements, tile, &a));
+        let b = request.has_b().then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
         let roles = a.roles();
         let [inputs, outputs] = operands(request, &a, b.as_ref());
 
@@ -370,25 +368,4 @@ fn operands(request: &SystemRequest, a: &MatrixPlan, b: Option<&MatrixPlan>) -> 
     outputs.extend((request.log_det && lu).then(|| words("phase", dtype, 1)));
     outputs.extend((task != Task::Apply).then_some(status));
     [inputs, outputs]
-}
-
-/// The way of B: its rows follow A's rows.
-fn right_hand_sides(
-    request: &SystemRequest,
-    placements: Placements,
-    tile: u64,
-    a: &MatrixPlan,
-) -> MatrixPlan {
-    let grid = a.grid();
-    let rows = Dimension::ordered(request.n, tile, grid.rows(), placements.rows, a.rows().order());
-    // One tile column of B for each process column: the solver spreads wide right-hand sides, and
-    // no column of B ever moves in stages 2 and 3.
-    let spread = request.nrhs.div_ceil(grid.cols()).max(1);
-    let order = match (placements.cols, a.cols().order()) {
-        // Each process column keeps the shard that its devices hold.
-        (Placement::Sharded, Order::Read(reading)) => Order::Read(reading.beside(request.nrhs, grid.cols())),
-        _ => Order::Natural,
-    };
-    let cols = Dimension::ordered(request.nrhs, spread, grid.cols(), placements.cols, order);
-    MatrixPlan::new(request.dtype, grid, View::Plain, rows, cols)
 }

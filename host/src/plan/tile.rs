@@ -2,9 +2,13 @@
 
 use crate::layout::{Contiguous, ProcessGrid};
 
+use std::ops::RangeInclusive;
+
 /// Smallest and largest tile that a solver runs well with on large matrices. On two H200s the largest is
 /// the best of 256, 512, 1024 and 2048 for a Cholesky solve of order 8192 to 65536.
-const SENSIBLE: std::ops::RangeInclusive<u64> = 256..=2048;
+const SENSIBLE: RangeInclusive<u64> = 256..=2048;
+/// The same for eigenproblems: on two H200s 256 is the best of 128, 256 and 512 for order 16384.
+const SENSIBLE_FOR_EIGEN: RangeInclusive<u64> = 128..=256;
 /// Tiles that divide nothing are multiples of this, so that columns begin where wide accesses may.
 const ALIGNMENT: u64 = 8;
 
@@ -17,15 +21,24 @@ const ALIGNMENT: u64 = 8;
 /// largest is taken. Shards without such a divisor are cut into as many equal tiles as make about 2048,
 /// so that little padding is needed.
 pub fn suggest_tile(n: u64, grid: ProcessGrid) -> u64 {
+    within(&SENSIBLE, n, grid)
+}
+
+/// As [`suggest_tile`] for an eigenproblem, which wants smaller tiles: 128 to 256.
+pub fn suggest_eigen_tile(n: u64, grid: ProcessGrid) -> u64 {
+    within(&SENSIBLE_FOR_EIGEN, n, grid)
+}
+
+fn within(sensible: &RangeInclusive<u64>, n: u64, grid: ProcessGrid) -> u64 {
     let (long, short) = (grid.rows().max(grid.cols()), grid.rows().min(grid.cols()));
     let shard = Contiguous::new(n, long).shard().max(1);
     let common =
         if long.is_multiple_of(short) { shard } else { gcd(shard, Contiguous::new(n, short).shard()) };
-    if shard < 2 * SENSIBLE.start() {
+    if shard < 2 * sensible.start() {
         return if common < 32 { shard } else { common };
     }
-    let divisor = SENSIBLE.rev().find(|&tile| common.is_multiple_of(tile) && tile <= shard / 2);
-    let pieces = shard.div_ceil(*SENSIBLE.end()).max(2);
+    let divisor = sensible.clone().rev().find(|&tile| common.is_multiple_of(tile) && tile <= shard / 2);
+    let pieces = shard.div_ceil(*sensible.end()).max(2);
     divisor.unwrap_or_else(|| shard.div_ceil(pieces).next_multiple_of(ALIGNMENT))
 }
 
@@ -64,10 +77,18 @@ mod tests {
     }
 
     #[test]
+    fn an_eigenproblem_has_smaller_tiles() {
+        assert_eq!(suggest_eigen_tile(16384, ProcessGrid::new(1, 2)), 256);
+        assert_eq!(suggest_eigen_tile(1000 * 6, ProcessGrid::new(2, 3)), 250);
+        assert_eq!(suggest_eigen_tile(400, ProcessGrid::new(2, 2)), 200);
+    }
+
+    #[test]
     fn never_zero() {
         for n in 0..300 {
             for (r, c) in [(1, 1), (1, 2), (3, 2), (8, 1)] {
                 assert!(suggest_tile(n, ProcessGrid::new(r, c)) > 0);
+                assert!(suggest_eigen_tile(n, ProcessGrid::new(r, c)) > 0);
             }
         }
     }

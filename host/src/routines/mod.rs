@@ -1,6 +1,8 @@
 //! The algorithms, each written once over the seams.
 
 mod block_cyclic;
+mod call;
+mod eigen;
 mod product;
 mod redistribute;
 mod system;
@@ -11,6 +13,7 @@ use crate::plan::{OperandSpec, Plan};
 use crate::solver::Solver;
 use crate::{Error, Result};
 pub use block_cyclic::redistribute;
+pub use eigen::eigen;
 pub use product::product;
 pub use redistribute::Rank;
 pub use system::system;
@@ -93,6 +96,7 @@ pub fn run(plan: &Plan, backend: &Backend<'_>, operands: Result<Operands>) -> Re
     };
     match plan {
         Plan::System(of) => system(of, plan.fingerprint(), backend, &operands),
+        Plan::Eigen(of) => eigen(of, plan.fingerprint(), backend, &operands),
         Plan::Product(of) => product(of, plan.fingerprint(), backend, &operands),
         Plan::Redistribute(of) => redistribute(of, plan.fingerprint(), backend, &operands),
     }

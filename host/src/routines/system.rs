@@ -1,43 +1,16 @@
 //! Square systems op(A)·X = B and the parts of their solution, each by its [`SystemPlan`].
 
+use super::call::{Named, Square, Status, cut, no_columns};
 use super::redistribute::{Rank, distributed, solver_view};
 use super::{Backend, Operands};
 use crate::communicator::{Ballot, Reduction};
-use crate::device::{Buffer, Device, IndexMap, MatrixView, Scratch, Triangle};
-use crate::layout::BlockCyclic;
-use crate::plan::{MatrixPlan, Method, OperandSpec, STATUS_BYTES, SystemPlan, Task};
+use crate::device::{Buffer, Device, MatrixView, Scratch};
+use crate::plan::{MatrixPlan, Method, STATUS_BYTES, SystemPlan, Task};
 use crate::solver::{Diagonal, DistributedMatrix, Op, Solver, Triangular, pivot_bytes};
 use crate::{DType, Result};
 
-/// Words that decide the status, in the order in which they do: non-finite input, then the `info` of
-/// the factorisation and of the solve.
-const WORDS: u64 = 3;
 /// The phase of a determinant: two f64.
 const PHASE_BYTES: u64 = 16;
-
-/// Where the words stand in the scratch block of [`STATUS_BYTES`].
-struct Status {
-    max: Buffer,
-    min: Buffer,
-    log_sum: Buffer,
-    /// Takes an `info` that says nothing.
-    ignored: Buffer,
-}
-
-impl Status {
-    fn new(block: Buffer) -> Self {
-        Self {
-            max: block.slice(0, WORDS * 4),
-            min: block.slice(16, WORDS * 4),
-            log_sum: block.slice(32, 8),
-            ignored: block.slice(40, 4),
-        }
-    }
-
-    fn word(&self, index: u64) -> Buffer {
-        self.max.slice(index * 4, 4)
-    }
-}
 
 /// Runs the plan on this rank. Collective; every rank returns the same error or none.
 ///
@@ -54,27 +27,22 @@ impl Status {
 pub fn system(plan: &SystemPlan, fingerprint: u64, backend: &Backend<'_>, operands: &Operands) -> Result<()> {
     let Backend { device, communicator, .. } = *backend;
     let solver = backend.solver()?;
-    let named = Named { plan, operands };
+    let named = Named { inputs: plan.inputs(), outputs: plan.outputs(), operands };
     let memory = scratch(plan, device, solver, communicator.rank(), &named);
     communicator.agree(Ballot { fingerprint, verdict: memory.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, sizes) = memory?;
     // The solver's workspace comes first, with the full alignment of the allocation.
-    let mut begin = 0;
-    let [workspace, status, moving, phases, pivoting] = sizes.map(|bytes| {
-        begin += bytes;
-        scratch.buffer().slice(begin - bytes, bytes)
-    });
-    let at = plan.grid().coordinate(communicator.rank());
+    let [workspace, status, moving, phases, pivoting] = cut(scratch.buffer(), sizes);
+    let rank = Rank { device, communicator, scratch: moving };
     let call = System {
         plan,
-        rank: Rank { device, communicator, scratch: moving },
+        rank,
+        a: Square::new(plan.a(), rank, plan.valid_part()),
         solver,
         workspace,
         status: Status::new(status),
         phases,
         pivoting,
-        row_map: plan.a().rows().global_map(at.row),
-        col_map: plan.a().cols().global_map(at.col),
     };
     match plan.request().task {
         Task::Apply => call.apply(&named),
@@ -82,31 +50,11 @@ pub fn system(plan: &SystemPlan, fingerprint: u64, backend: &Backend<'_>, operan
     }
 }
 
-/// A call's buffers by the names that the plan gives them.
-struct Named<'a> {
-    plan: &'a SystemPlan,
-    operands: &'a Operands,
-}
-
-impl Named<'_> {
-    fn find(specs: &[OperandSpec], buffers: &[Buffer], name: &str) -> Option<Buffer> {
-        specs.iter().position(|spec| spec.name == name).map(|index| buffers[index])
-    }
-
-    fn input(&self, name: &str) -> Option<Buffer> {
-        Self::find(self.plan.inputs(), &self.operands.inputs, name)
-    }
-
-    fn output(&self, name: &str) -> Option<Buffer> {
-        Self::find(self.plan.outputs(), &self.operands.outputs, name)
-    }
-
-    /// The solver's buffer of A: work, a factor, or the result itself where that is what A becomes.
-    fn solver_buffer(&self) -> Buffer {
-        let names = ["work", "factor", "x"];
-        let buffer = self.input("factor").or_else(|| names.iter().find_map(|name| self.output(name)));
-        buffer.expect("every task has one of them")
-    }
+/// The solver's buffer of A: work, a factor, or the result itself where that is what A becomes.
+fn solver_buffer(named: &Named<'_>) -> Buffer {
+    let names = ["work", "factor", "x"];
+    let buffer = named.input("factor").or_else(|| names.iter().find_map(|name| named.output(name)));
+    buffer.expect("every task has one of them")
 }
 
 /// Device scratch, and the sizes of its parts: the solver's workspace, status, redistributions, phases,
@@ -118,7 +66,7 @@ fn scratch<'d>(
     rank: u64,
     named: &Named<'_>,
 ) -> Result<(Scratch<'d>, [u64; 5])> {
-    let matrix = distributed(plan.a(), named.solver_buffer());
+    let matrix = distributed(plan.a(), solver_buffer(named));
     let rhs = right_hand_sides(plan, &matrix, named, rank);
     let request = plan.request();
     let workspace = match request.method {
@@ -153,16 +101,7 @@ fn right_hand_sides(
     match (plan.b(), plan.request().task) {
         (Some(b), _) => distributed(b, named.output("b_work").expect("B has a buffer")),
         (None, Task::Invert) => distributed(plan.a(), inverse_buffer(named)),
-        (None, _) => {
-            let procs = matrix.grid.cols();
-            let rows = matrix.rows.count(matrix.grid.coordinate(rank).row).max(1);
-            DistributedMatrix {
-                cols: BlockCyclic::new(0, 1, procs),
-                leading_dimension: rows,
-                data: Buffer::EMPTY,
-                ..*matrix
-            }
-        }
+        (None, _) => no_columns(matrix, rank),
     }
 }
 
@@ -195,13 +134,12 @@ fn transposed_factors(op: Op) -> [Triangular; 2] {
 struct System<'a> {
     plan: &'a SystemPlan,
     rank: Rank<'a>,
+    a: Square<'a>,
     solver: &'a dyn Solver,
     workspace: Buffer,
     status: Status,
     phases: Buffer,
     pivoting: Buffer,
-    row_map: IndexMap,
-    col_map: IndexMap,
 }
 
 impl System<'_> {
@@ -209,32 +147,32 @@ impl System<'_> {
     fn begin_with_a(&self, named: &Named<'_>) -> Result<()> {
         let Self { plan, rank, .. } = self;
         let task = plan.request().task;
-        let work = named.solver_buffer();
+        let work = solver_buffer(named);
         let matrix = distributed(plan.a(), work);
         let rhs = right_hand_sides(plan, &matrix, named, rank.communicator.rank());
         let pivots = self.own_pivots(named.output("pivots").unwrap_or(self.pivoting));
         let status = named.output("status").expect("every task but one has a status");
 
-        rank.device.fill(DType::I32, self.status.max, [0; 2], None)?;
-        self.bring_a(named.input("a").expect("A is passed in"), work)?;
+        self.status.clear(rank)?;
+        let (a, flag) = (named.input("a").expect("A is passed in"), self.status.word(0));
+        self.a.bring(a, work, plan.request().unit_diagonal, flag)?;
         if let Some(shift) = named.input("shift") {
-            self.shift(work, shift)?;
+            self.a.shift(work, shift)?;
         }
         if plan.b().is_some() {
             self.bring_b(named)?;
         }
         if task == Task::Invert {
-            let nothing = IndexMap::identity(0);
-            let view = solver_view(plan.a(), rhs.data);
-            rank.device.set_identity(&view, self.row_map, self.col_map, [nothing; 2], None)?;
+            self.a.set_identity(rhs.data, None)?;
         }
 
-        self.keep_from_solver(work)?;
+        self.a.keep_from_solver(work, flag)?;
         self.factor(&matrix, pivots)?;
         if matches!(task, Task::Solve | Task::Invert) {
             self.solve(&matrix, pivots, &rhs, self.status.word(2))?;
         }
-        self.combine_status(status)?;
+        let from_end = (plan.request().method != Method::Cholesky).then(|| self.a.order());
+        self.status.combine(rank, status, plan.a().rows().order_map(), from_end)?;
         if let Some(log_det) = named.output("log_det") {
             self.determinant(work, pivots, log_det, named.output("phase"), status)?;
         }
@@ -245,7 +183,7 @@ impl System<'_> {
             Task::Invert => rank.reverse(plan.a(), rhs.data, named.output("x").expect("a result"))?,
             Task::Factor => {
                 let view = solver_view(plan.a(), work);
-                rank.device.clear_other_triangle(&view, self.row_map, self.col_map, plan.valid_part())?;
+                rank.device.clear_other_triangle(&view, self.a.row_map, self.a.col_map, plan.valid_part())?;
                 rank.reverse(plan.a(), work, named.output("x").expect("a result"))?;
             }
             Task::Prepare | Task::Determinant | Task::Apply => {}
@@ -257,7 +195,7 @@ impl System<'_> {
     /// Solves with a factor that an earlier call prepared.
     fn apply(&self, named: &Named<'_>) -> Result<()> {
         let Self { plan, rank, .. } = self;
-        let matrix = distributed(plan.a(), named.solver_buffer());
+        let matrix = distributed(plan.a(), solver_buffer(named));
         let rhs = right_hand_sides(plan, &matrix, named, rank.communicator.rank());
         let pivots = self.own_pivots(named.input("pivots").unwrap_or(Buffer::EMPTY));
         self.bring_b(named)?;
@@ -279,14 +217,6 @@ impl System<'_> {
         }
         let at = self.plan.grid().coordinate(self.rank.communicator.rank());
         room.slice(0, pivot_bytes(self.plan.a().cols().cyclic(), at.col))
-    }
-
-    /// Adds a multiple of the identity; to the caller's elements only.
-    fn shift(&self, work: Buffer, shift: Buffer) -> Result<()> {
-        let a = self.plan.a();
-        let at = a.grid().coordinate(self.rank.communicator.rank());
-        let (rows, cols) = (a.rows().original_map(at.row), a.cols().original_map(at.col));
-        self.rank.device.add_to_diagonal(&solver_view(a, work), rows, cols, shift)
     }
 
     fn bring_b(&self, named: &Named<'_>) -> Result<()> {
@@ -329,41 +259,12 @@ impl System<'_> {
         // Process row 0 holds them.
         if self.plan.grid().coordinate(communicator.rank()).row == 0 {
             let own = self.own_pivots(named.input("pivots").expect("LU has pivots"));
-            device.spread_pivots(own, self.col_map, pivots)?;
+            device.spread_pivots(own, self.a.col_map, pivots)?;
         }
         communicator.all_reduce(Reduction::MaxI32, pivots)?;
         device.places_of_pivots(pivots, places)?;
         self.rank.reverse(b, y_work, y)?;
         device.gather_rows(b.dtype(), y, x, b.caller_shape()[1], places, order.order_map())
-    }
-
-    /// Brings A to the solver, and sets the first status word if what is to be read is not finite.
-    fn bring_a(&self, a: Buffer, work: Buffer) -> Result<()> {
-        let Self { plan, rank, .. } = self;
-        let (part, word) = (plan.valid_part(), self.status.word(0));
-        if part == Triangle::Both {
-            return rank.forward_whole(plan.a(), a, work, word);
-        }
-        rank.forward(plan.a(), a, work)?;
-        rank.complete(plan.a(), work)?;
-        let (mut row_map, mut col_map) = (self.row_map, self.col_map);
-        if plan.request().unit_diagonal {
-            // A diagonal that is not read may hold anything: rows or columns one less leave it out.
-            match part {
-                Triangle::Lower => row_map.base += 1,
-                _ => col_map.base += 1,
-            }
-        }
-        rank.device.find_non_finite(&solver_view(plan.a(), work), row_map, col_map, part, word)
-    }
-
-    /// A solver may not end on input that is not finite: then gives it the identity instead, on all ranks.
-    fn keep_from_solver(&self, work: Buffer) -> Result<()> {
-        let Rank { device, communicator, .. } = self.rank;
-        let (view, word) = (solver_view(self.plan.a(), work), self.status.word(0));
-        communicator.all_reduce(Reduction::MaxI32, word)?;
-        let nothing = IndexMap::identity(0);
-        device.set_identity(&view, self.row_map, self.col_map, [nothing; 2], Some(word))
     }
 
     /// Factors A where it stands; the second status word says where that failed.
@@ -380,8 +281,8 @@ impl System<'_> {
             Method::Triangular => {}
         }
         let view = solver_view(plan.a(), matrix.data);
-        let (n, word) = (self.order(), self.status.word(1));
-        self.rank.device.find_zero_diagonal(&view, self.row_map, self.col_map, n, word)
+        let (n, word) = (self.a.order(), self.status.word(1));
+        self.rank.device.find_zero_diagonal(&view, self.a.row_map, self.a.col_map, n, word)
     }
 
     /// Overwrites B with the solution. After a failed factorisation this is harmless arithmetic whose result
@@ -401,22 +302,6 @@ impl System<'_> {
         }
     }
 
-    /// Makes one status of all ranks' words.
-    fn combine_status(&self, out: Buffer) -> Result<()> {
-        let Rank { device, communicator, .. } = self.rank;
-        let Status { max, min, .. } = self.status;
-        device.copy_lines(DType::I32, max, WORDS, min, WORDS, WORDS, 1)?;
-        communicator.all_reduce(Reduction::MaxI32, max)?;
-        communicator.all_reduce(Reduction::MinI32, min)?;
-        let from_end = (self.plan.request().method != Method::Cholesky).then(|| self.order());
-        device.combine_status(max, min, out, self.plan.a().rows().order_map(), from_end)
-    }
-
-    /// Order of the solver's matrix.
-    fn order(&self) -> u64 {
-        self.plan.a().rows().cyclic().extent()
-    }
-
     /// The logarithm of the determinant's absolute value, and its phase, from the factor's diagonal. Padding
     /// inside a reading has ones there.
     fn determinant(
@@ -428,9 +313,9 @@ impl System<'_> {
         status: Buffer,
     ) -> Result<()> {
         let Rank { device, communicator, .. } = self.rank;
-        let (dtype, n, log_sum) = (self.plan.a().dtype(), self.order(), self.status.log_sum);
+        let (dtype, n, log_sum) = (self.plan.a().dtype(), self.a.order(), self.status.log_sum);
         let view = solver_view(self.plan.a(), work);
-        device.diag_log_sum(&view, self.row_map, self.col_map, n, log_sum)?;
+        device.diag_log_sum(&view, self.a.row_map, self.a.col_map, n, log_sum)?;
         communicator.all_reduce(Reduction::SumF64, log_sum)?;
         // det A = (∏ Lᵢᵢ)² for Cholesky factors, and ± ∏ Uᵢᵢ for those of LU.
         let lu = self.plan.request().method == Method::Lu;
@@ -459,9 +344,9 @@ impl System<'_> {
         let view = &MatrixView { cols: pivots.bytes() / 8, ..*view };
         device.diag_phase(
             view,
-            self.row_map,
-            self.col_map,
-            self.order(),
+            self.a.row_map,
+            self.a.col_map,
+            self.a.order(),
             holds_pivots.then_some(pivots),
             own,
         )?;

@@ -238,6 +238,57 @@ impl<'c> FaerSolver<'c> {
         self.scatter::<T>(b, None, solution, packed)
     }
 
+    /// Bytes of all of `a`, of all vectors, and of what travels.
+    fn eigen_bytes(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> [u64; 3] {
+        let [whole, packed] = vectors.map_or([0; 2], |v| [self.whole_bytes(v), self.packed_bytes(v)]);
+        [self.whole_bytes(a), whole, packed.max(self.packed_bytes(a))]
+    }
+
+    fn eigen_as<T: Element>(
+        &self,
+        a: &DistributedMatrix,
+        numbers: Buffer,
+        vectors: Option<&DistributedMatrix>,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        let [whole, all_vectors, packed] = cut(scratch, self.eigen_bytes(a, vectors));
+        self.gather::<T>(a, Some(Triangle::Lower), whole, packed)?;
+        report(info, 0);
+        let peers = self.owners().map(|owner| if self.is_root() { owner } else { 0 });
+        let messages: Vec<_> = peers.map(|peer| Message { peer, data: numbers }).collect();
+        if self.is_root() {
+            // SAFETY: scratch of this call and the caller's numbers; the three do not overlap.
+            let (whole, columns, real) =
+                unsafe { (values::<T>(whole), values::<T>(all_vectors), values::<T::Real>(numbers)) };
+            report(info, dense::eigen(whole, real, vectors.map(|_| columns)));
+            self.communicator.exchange(&messages, &[])?;
+        } else {
+            self.communicator.exchange(&[], &messages)?;
+        }
+        vectors.map_or(Ok(()), |vectors| self.scatter::<T>(vectors, None, all_vectors, packed))
+    }
+
+    fn reduce_as<T: Element>(
+        &self,
+        a: &DistributedMatrix,
+        factor: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        let [whole, all_of_factor, packed] = cut(scratch, self.eigen_bytes(a, Some(factor)));
+        let lower = Some(Triangle::Lower);
+        self.gather::<T>(a, lower, whole, packed)?;
+        self.gather::<T>(factor, lower, all_of_factor, packed)?;
+        if self.is_root() {
+            // SAFETY: scratch of this call; the two do not overlap.
+            let (whole, all_of_factor) = unsafe { (values::<T>(whole), values::<T>(all_of_factor)) };
+            dense::reduce(whole, all_of_factor, index(a.rows.extent()));
+        }
+        report(info, 0);
+        self.scatter::<T>(a, lower, whole, packed)
+    }
+
     fn multiply_bytes(&self, [a, b, c]: [&DistributedMatrix; 3]) -> [u64; 4] {
         let packed = self.packed_bytes(a).max(self.packed_bytes(b)).max(self.packed_bytes(c));
         [self.whole_bytes(a), self.whole_bytes(b), self.whole_bytes(c), packed]
@@ -272,6 +323,13 @@ impl<'c> FaerSolver<'c> {
     fn check_system(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<()> {
         self.check_size(a)?;
         checks::check_system(self.communicator.rank(), a.grid, a, b)
+    }
+
+    /// `other`, by its name: the vectors, or a metric's factor.
+    fn check_eigen(&self, a: &DistributedMatrix, other: Option<(&str, &DistributedMatrix)>) -> Result<()> {
+        self.check_factor(a)?;
+        let rank = self.communicator.rank();
+        other.map_or(Ok(()), |(name, other)| checks::check_alike(rank, a.grid, a, name, other))
     }
 
     fn check_product(
@@ -390,6 +448,40 @@ impl Solver for FaerSolver<'_> {
     ) -> Result<()> {
         self.check_system(a, b)?;
         with_element!(a, self.triangular_solve_as(form, a, b, scratch))
+    }
+
+    fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64> {
+        self.check_eigen(a, vectors.map(|v| ("V", v)))?;
+        Ok(self.eigen_bytes(a, vectors).into_iter().sum())
+    }
+
+    fn eigen(
+        &self,
+        a: &DistributedMatrix,
+        values: Buffer,
+        vectors: Option<&DistributedMatrix>,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        self.check_eigen(a, vectors.map(|v| ("V", v)))?;
+        checks::check_values(self.communicator.rank(), a, values)?;
+        with_element!(a, self.eigen_as(a, values, vectors, scratch, info))
+    }
+
+    fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64> {
+        self.check_eigen(a, Some(("L", factor)))?;
+        Ok(self.eigen_bytes(a, Some(factor)).into_iter().sum())
+    }
+
+    fn reduce(
+        &self,
+        a: &DistributedMatrix,
+        factor: &DistributedMatrix,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        self.check_eigen(a, Some(("L", factor)))?;
+        with_element!(a, self.reduce_as(a, factor, scratch, info))
     }
 
     fn multiply_scratch(

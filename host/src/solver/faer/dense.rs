@@ -3,7 +3,9 @@
 use super::Value;
 use crate::solver::{Diagonal, Op, Product, Triangle, Triangular};
 use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::diag::DiagMut;
 use faer::linalg::cholesky::llt;
+use faer::linalg::evd;
 use faer::linalg::matmul::{matmul, matmul_with_conj};
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
@@ -11,13 +13,13 @@ use faer::linalg::triangular_solve::{
 };
 use faer::perm::swap_rows_idx;
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{abs1, from_f64, mul, one, recip, sub, zero};
+use faer::traits::math_utils::{abs1, conj, from_f64, mul, one, real, recip, sub, zero};
 use faer::{Accum, Conj, MatMut, MatRef};
 
 /// An element type of matrices.
-pub(super) trait Element: ComplexField + Value {}
+pub(super) trait Element: ComplexField<Real: Value> + Value {}
 
-impl<T: ComplexField + Value> Element for T {}
+impl<T: ComplexField<Real: Value> + Value> Element for T {}
 
 /// Factors the lower triangle of a column-major n × n matrix in place and returns LAPACK's info.
 ///
@@ -155,6 +157,48 @@ pub(super) fn triangular_solve<T: Element>(form: Triangular, a: &[T], b: &mut [T
         (false, Diagonal::NonUnit) => solve_upper_triangular_in_place_with_conj(a, conj, b, threads),
         (false, Diagonal::Unit) => solve_unit_upper_triangular_in_place_with_conj(a, conj, b, threads),
     }
+}
+
+/// Eigenvalues of the Hermitian n × n matrix with the lower triangle of `a`, ascending, and if they are wanted
+/// eigenvectors as columns. Returns 1 if the iteration did not converge, else 0.
+pub(super) fn eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option<&mut [T]>) -> i32 {
+    let n = values.len();
+    let threads = faer::get_global_parallelism();
+    let wanted =
+        if vectors.is_some() { evd::ComputeEigenvectors::Yes } else { evd::ComputeEigenvectors::No };
+    let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, threads, Default::default());
+    let mut diagonal = vec![zero::<T>(); n];
+    let outcome = evd::self_adjoint_evd(
+        MatRef::from_column_major_slice(a, n, n),
+        DiagMut::from_slice_mut(&mut diagonal),
+        vectors.map(|vectors| MatMut::from_column_major_slice_mut(vectors, n, n)),
+        threads,
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    );
+    for (value, element) in values.iter_mut().zip(&diagonal) {
+        *value = real(element);
+    }
+    i32::from(outcome.is_err())
+}
+
+/// Overwrites the Hermitian n × n matrix with the lower triangle of `a` by C = L⁻¹·A·L⁻ᴴ, with the lower
+/// triangle of `factor` for L. Since C is Hermitian, it is L⁻¹·(L⁻¹·A)ᴴ.
+pub(super) fn reduce<T: Element>(a: &mut [T], factor: &[T], n: usize) {
+    let half = Triangular { triangle: Triangle::Lower, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
+    for j in 0..n {
+        for i in 0..j {
+            a[j * n + i] = conj(&a[i * n + j]);
+        }
+    }
+    triangular_solve(half, factor, a, n);
+    for j in 0..n {
+        for i in 0..=j {
+            let (above, below) = (conj(&a[j * n + i]), conj(&a[i * n + j]));
+            (a[j * n + i], a[i * n + j]) = (below, above);
+        }
+    }
+    triangular_solve(half, factor, a, n);
 }
 
 /// A matrix with its rows and columns.
