@@ -532,6 +532,34 @@ pub struct ScaleToArgs {
     pub scale: f64,
 }
 
+/// Arguments of `apply_pseudoinverse`: multiplies local row i of a column-major matrix by f(w) with the
+/// eigenvalue w number `row_map(i)`; rows without a valid number are left alone.
+///
+/// f(w) = 1 / w if |w| > c·max(|w₀|, |wₙ₋₁|) with the number c at `cutoff`; otherwise the row becomes +0. All is
+/// computed in the type of the eigenvalues.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct ApplyPseudoinverseArgs {
+    /// The matrix.
+    pub buf: Address,
+    /// Leading dimension in elements (a complex number is one element).
+    pub ld: u64,
+    /// Local rows.
+    pub rows: u64,
+    /// Local columns.
+    pub cols: u64,
+    /// Local row to number of an eigenvalue; its results must be below `n`.
+    pub row_map: IndexMap,
+    /// The eigenvalues in ascending order: real numbers of the matrix's precision.
+    pub values: Address,
+    /// How many eigenvalues there are.
+    pub n: u64,
+    /// Address of c, a number as the eigenvalues are.
+    pub cutoff: Address,
+    /// Real numbers in an element: 1, or 2 where it is complex.
+    pub parts: u64,
+}
+
 /// Arguments of `combine_status`: one status from the words that all devices reduced.
 ///
 /// The first word w with `max[w] ≠ 0` or `min[w] ≠ 0` decides: the status is −1 if w = 0 and

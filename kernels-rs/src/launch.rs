@@ -429,6 +429,15 @@ pub fn scale_to(real: RealType, args: ScaleToArgs) -> Call<ScaleToArgs> {
     Call { kernel: real.pick(["scale_to_f32", "scale_to_f64"]), geometry: Geometry::ONE_THREAD, args }
 }
 
+/// Multiplies rows by the inverses of the eigenvalues that are not cut.
+pub fn apply_pseudoinverse(real: RealType, args: ApplyPseudoinverseArgs) -> Call<ApplyPseudoinverseArgs> {
+    Call {
+        kernel: real.pick(["apply_pseudoinverse_f32", "apply_pseudoinverse_f64"]),
+        geometry: strips(args.rows, args.cols),
+        args,
+    }
+}
+
 /// Makes one status of the reduced words.
 pub fn combine_status(args: CombineStatusArgs) -> Call<CombineStatusArgs> {
     Call { kernel: "combine_status", geometry: Geometry::ONE_THREAD, args }

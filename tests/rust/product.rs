@@ -1,11 +1,12 @@
 //! Products on simulated ranks, held against plain loops over whole matrices.
 
 use meshsolve::layout::ProcessGrid;
-use meshsolve::plan::{Layout, OperandSpec, Plan, ProductPlan, ProductRequest, Request, View};
+use meshsolve::plan::{Layout, Plan, ProductPlan, ProductRequest, Request, View};
 use meshsolve::simulate::{self, RankOperands};
 use meshsolve::{DType, ErrorKind};
 use meshsolve_tests::Memory;
-use meshsolve_tests::dense::{Dense, NAN, decode, encode, epsilon};
+use meshsolve_tests::dense::{Dense, epsilon};
+use meshsolve_tests::shards::Shards;
 use proptest::prelude::*;
 
 /// m, n and k.
@@ -20,35 +21,13 @@ fn name(plan: &ProductPlan) -> String {
     plan.candidate().to_string()
 }
 
-/// The row and the column of the whole matrix at which the shard of a place begins.
-fn corner(mesh: ProcessGrid, place: usize, spec: &OperandSpec) -> [usize; 2] {
-    let at = mesh.coordinate(place as u64);
-    [(at.row * spec.shape[0]) as usize, (at.col * spec.shape[1]) as usize]
-}
-
-/// Calls `visit` with every element of a shard: its index there, its row and its column in the whole.
-fn for_each(mesh: ProcessGrid, place: usize, spec: &OperandSpec, mut visit: impl FnMut(u64, usize, usize)) {
-    let [row, col] = corner(mesh, place, spec);
-    for index in 0..spec.shape[0] * spec.shape[1] {
-        visit(index, row + (index / spec.shape[1]) as usize, col + (index % spec.shape[1]) as usize);
-    }
-}
-
 /// Runs a plan on all places of the mesh and puts C together. What shards hold beyond A and B is NaN.
 fn multiply(plan: &ProductPlan, a: &Dense, b: &Dense) -> Dense {
-    let ProductRequest { dtype, grid, .. } = *plan.request();
-    let mesh = ProcessGrid::new(grid[0], grid[1]);
+    let ProductRequest { grid, .. } = *plan.request();
+    let shards = Shards::of(ProcessGrid::new(grid[0], grid[1]));
     let places = 0..(grid[0] * grid[1]) as usize;
-    let shard = |place, spec: &OperandSpec, whole: &Dense| {
-        let mut memory = Memory::new(spec.bytes());
-        for_each(mesh, place, spec, |index, i, j| {
-            let value = if i < whole.rows && j < whole.cols { whole.at(i, j) } else { NAN };
-            memory.set_element(dtype, index, &encode(dtype, value));
-        });
-        memory
-    };
     let inputs: Vec<[Memory; 2]> = (places.clone())
-        .map(|place| [shard(place, &plan.inputs()[0], a), shard(place, &plan.inputs()[1], b)])
+        .map(|place| [shards.cut(place, &plan.inputs()[0], a), shards.cut(place, &plan.inputs()[1], b)])
         .collect();
     let given: Vec<Vec<u8>> = inputs.iter().flatten().map(|memory| memory.bytes().to_vec()).collect();
     let outputs: Vec<Vec<Memory>> = (places.clone())
@@ -64,16 +43,7 @@ fn multiply(plan: &ProductPlan, a: &Dense, b: &Dense) -> Dense {
     let unchanged = inputs.iter().flatten().zip(&given).all(|(now, given)| now.bytes() == given);
     assert!(unchanged, "{}: A or B changed", name(plan));
 
-    let mut c = Dense::from_fn(a.rows, b.cols, |_, _| NAN);
-    let spec = &plan.outputs()[0];
-    for (place, outputs) in places.zip(&outputs) {
-        for_each(mesh, place, spec, |index, i, j| {
-            if i < c.rows && j < c.cols {
-                c.set(i, j, decode(dtype, outputs[0].element(dtype, index)));
-            }
-        });
-    }
-    c
+    shards.join([a.rows, b.cols], &plan.outputs()[0], outputs.iter().map(|of| &of[0]))
 }
 
 /// Multiplies by every candidate and checks C: |C − A·B| ≤ (k + 1)·ε·|A|·|B|, element by element. Gives

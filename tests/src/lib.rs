@@ -3,6 +3,7 @@
 
 pub mod dense;
 pub mod gpus;
+pub mod shards;
 pub mod solvers;
 pub mod watch;
 

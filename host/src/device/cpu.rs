@@ -4,13 +4,14 @@ use super::{Buffer, Device, ElementSize, Operation, RealType};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use meshsolve_kernels::args::{
-    AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
-    DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
-    FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
+    AddToDiagonalArgs, ApplyPseudoinverseArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs,
+    ConvertArgs, CopyLinesArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs,
+    FindNonFiniteArgs, FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
     PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs, Triangle,
 };
 use meshsolve_kernels::arithmetic::{combined_in_kernel_order, ln_modulus, phase, phase_product};
 use std::alloc::Layout;
+use std::ops::{Div, Mul, Neg};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,6 +87,8 @@ impl Device for CpuDevice {
                 Operation::DiagPhase(real, args) => multiply_diagonal_phases(*real, args),
                 Operation::PhaseTo(real, args) => phase_to(*real, args),
                 Operation::ScaleTo(real, args) => scale_to(*real, args),
+                Operation::ApplyPseudoinverse(RealType::F32, args) => apply_pseudoinverse::<f32>(args),
+                Operation::ApplyPseudoinverse(RealType::F64, args) => apply_pseudoinverse::<f64>(args),
                 Operation::CombineStatus(args) => combine_status(args),
                 Operation::SpreadPivots(args) => spread_pivots(args),
                 Operation::PlacesOfPivots(args) => places_of_pivots(args),
@@ -383,7 +386,7 @@ unsafe fn fill<T: Pod>(args: &FillArgs) {
 
 /// # Safety
 /// As for [`Device::launch`].
-unsafe fn conjugate<R: Pod + std::ops::Neg<Output = R>>(args: &ConjugateArgs) {
+unsafe fn conjugate<R: Pod + Neg<Output = R>>(args: &ConjugateArgs) {
     let buf = pointer::<[R; 2]>(args.buf);
     for index in 0..args.count {
         // SAFETY: the number lies within the buffer.
@@ -553,6 +556,36 @@ unsafe fn scale_to(real: RealType, args: &ScaleToArgs) {
         match real {
             RealType::F32 => *pointer::<f32>(args.dst) = value as f32,
             RealType::F64 => *pointer::<f64>(args.dst) = value,
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn apply_pseudoinverse<R>(args: &ApplyPseudoinverseArgs)
+where
+    R: Pod + PartialOrd + Neg<Output = R> + Mul<Output = R> + Div<Output = R> + From<u8>,
+{
+    let magnitude = |x: R| if x < R::zeroed() { -x } else { x };
+    if args.n == 0 {
+        return;
+    }
+    // SAFETY: the numbers are there.
+    let (values, cutoff) = unsafe {
+        (std::slice::from_raw_parts(pointer::<R>(args.values), at(args.n)), *pointer::<R>(args.cutoff))
+    };
+    let [first, last] = [values[0], values[values.len() - 1]].map(magnitude);
+    let least = cutoff * if first < last { last } else { first };
+    for i in 0..args.rows {
+        let Some(value) = args.row_map.map(i).map(|row| values[at(row)]) else { continue };
+        let factor = (magnitude(value) > least).then(|| R::from(1) / value).filter(|&f| f != R::zeroed());
+        for number in (0..args.cols).flat_map(|j| (0..args.parts).map(move |part| (j, part))) {
+            let (j, part) = number;
+            // SAFETY: the element lies within the matrix and has as many parts.
+            unsafe {
+                let to = pointer::<R>(args.buf).add(at((i + j * args.ld) * args.parts + part));
+                *to = factor.map_or(R::zeroed(), |factor| *to * factor);
+            }
         }
     }
 }

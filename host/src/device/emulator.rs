@@ -68,6 +68,9 @@ impl Device for EmulatorDevice {
                 Operation::DiagPhase(real, args) => self.run(launch::diag_phase(real, args)),
                 Operation::PhaseTo(real, args) => self.run(launch::phase_to(real, args)),
                 Operation::ScaleTo(real, args) => self.run(launch::scale_to(real, args)),
+                Operation::ApplyPseudoinverse(real, args) => {
+                    self.run(launch::apply_pseudoinverse(real, args))
+                }
                 Operation::CombineStatus(args) => self.run(launch::combine_status(args)),
                 Operation::SpreadPivots(args) => self.run(launch::spread_pivots(args)),
                 Operation::PlacesOfPivots(args) => self.run(launch::places_of_pivots(args)),

@@ -19,10 +19,10 @@ pub use buffer::Buffer;
 pub use cpu::CpuDevice;
 pub use in_place::InPlace;
 use meshsolve_kernels::args::{
-    AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
-    DiagLogSumArgs, DiagPhaseArgs, FillArgs, FindAnywhereArgs, FindNonFiniteArgs, FindZeroDiagonalArgs,
-    GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs,
-    SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
+    AddToDiagonalArgs, ApplyPseudoinverseArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs,
+    ConvertArgs, CopyLinesArgs, DiagLogSumArgs, DiagPhaseArgs, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
+    FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
+    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
 pub use meshsolve_kernels::launch::{ElementSize, RealType, Share};
@@ -50,6 +50,7 @@ pub enum Operation {
     DiagPhase(RealType, DiagPhaseArgs),
     PhaseTo(RealType, PhaseToArgs),
     ScaleTo(RealType, ScaleToArgs),
+    ApplyPseudoinverse(RealType, ApplyPseudoinverseArgs),
     CombineStatus(CombineStatusArgs),
     SpreadPivots(SpreadPivotsArgs),
     PlacesOfPivots(PlacesOfPivotsArgs),

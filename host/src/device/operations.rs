@@ -3,10 +3,10 @@
 use super::{Buffer, Device, InPlace, IndexMap, Operation, Share, Triangle};
 use crate::{DType, Result};
 use meshsolve_kernels::args::{
-    AddToDiagonalArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs, ConvertArgs, CopyLinesArgs,
-    DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
-    FindZeroDiagonalArgs, GatherRowsArgs, PermuteSlotsArgs, PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs,
-    SetIdentityArgs, SpreadPivotsArgs,
+    AddToDiagonalArgs, ApplyPseudoinverseArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs,
+    ConvertArgs, CopyLinesArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs,
+    FindNonFiniteArgs, FindZeroDiagonalArgs, GatherRowsArgs, PermuteSlotsArgs, PhaseToArgs,
+    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs,
 };
 use std::sync::Arc;
 
@@ -513,6 +513,39 @@ impl dyn Device + '_ {
         let args = ScaleToArgs { src: src.address(), dst: dst.address(), scale };
         // SAFETY: both words were checked.
         unsafe { self.launch(&Operation::ScaleTo(dtype.real_type(), args)) }
+    }
+
+    /// Multiplies every local row i of a column-major matrix for which `row_map` is valid by f(w), w being the
+    /// eigenvalue number `row_map(i)`: f(w) = 1 / w if |w| > c·max(|w₀|, |wₙ₋₁|), and otherwise the row becomes 0.
+    /// Other rows are left alone.
+    ///
+    /// `values` holds the n eigenvalues and nothing else, ascending, in the real type of the matrix; `cutoff`
+    /// holds c in the same type. With V·Λ·Vᴴ = A this makes V times the result the pseudoinverse of A times B
+    /// from Vᴴ·B.
+    pub fn apply_pseudoinverse(
+        &self,
+        view: &MatrixView,
+        row_map: IndexMap,
+        values: Buffer,
+        cutoff: Buffer,
+    ) -> Result<()> {
+        view.check("matrix whose rows are scaled");
+        let size = view.dtype.real().size();
+        check("cutoff", cutoff, size, 1, 1, 1);
+        check("eigenvalues", values, size, row_map.limit, 1, row_map.limit);
+        let args = ApplyPseudoinverseArgs {
+            buf: view.data.address(),
+            ld: view.leading_dimension,
+            rows: view.rows,
+            cols: view.cols,
+            row_map,
+            values: values.address(),
+            n: values.bytes() / size,
+            cutoff: cutoff.address(),
+            parts: view.dtype.parts().into(),
+        };
+        // SAFETY: the matrix and the cutoff were checked, and there is an eigenvalue for every valid row.
+        unsafe { self.launch(&Operation::ApplyPseudoinverse(view.dtype.real_type(), args)) }
     }
 
     /// Stores one status made from the words' largest and smallest values over all ranks in `out`:

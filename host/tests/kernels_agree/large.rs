@@ -142,6 +142,8 @@ fn every_kernel_with_more_than_two_to_the_31_elements() {
         cleared_triangle(&mut large, [715_827_885, 3], 0, Triangle::Lower);
         gathered_rows(&mut large, [3, 715_827_885], 1);
         gathered_rows(&mut large, [65_536, 32_769], 0);
+        scaled_rows(&mut large, [3, 715_827_885], 1);
+        scaled_rows(&mut large, [715_827_885, 3], 0);
         diagonal(&mut large, [3, 715_827_885]);
     });
 }
@@ -317,6 +319,29 @@ fn gathered_rows(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
     large.expect(&format!("{rows} rows of {cols} in reverse"), |place| {
         element(place, offset, cols, rows, cols)
             .map_or(BLANK, |(line, x)| word(offset as usize + (rows as usize - 1 - line) * cols as usize + x))
+    });
+}
+
+/// Whatever numbers the source's words make stand in for eigenvalues: only the first and the last of them
+/// have to be in order.
+fn scaled_rows(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
+    let value = 3.0_f32;
+    let cutoff = DeviceBuffer::from_slice(&[0.0_f32]).unwrap();
+    large.result.set_32(value.to_bits()).unwrap();
+    large.run(|large| {
+        let matrix = view(DType::F32, large.result(offset), rows, rows, cols);
+        let eigenvalues = large.source(offset).slice(0, 4 * rows);
+        let map = IndexMap::identity(rows);
+        large.device.apply_pseudoinverse(&matrix, map, eigenvalues, gpu::window(&cutoff)).unwrap();
+    });
+    let eigenvalue = |row: usize| f32::from_bits(word(offset as usize + row));
+    assert!(eigenvalue(0).is_finite() && eigenvalue(rows as usize - 1).is_finite(), "all would be cut");
+    large.expect(&format!("scaled rows of {rows} × {cols}"), |place| {
+        let scaled = |(_, row)| match eigenvalue(row) {
+            eigenvalue if eigenvalue.abs() > 0.0 && eigenvalue.is_finite() => value * (1.0 / eigenvalue),
+            _ => 0.0,
+        };
+        element(place, offset, rows, cols, rows).map_or(value, scaled).to_bits()
     });
 }
 

@@ -434,6 +434,25 @@ proptest! {
     }
 
     #[test]
+    fn rows_scaled_by_eigenvalues(
+        (rows, cols, row_map, _) in any_mapped(), negative in 0.0..1.0_f64, cutoff in 0.0..1.0_f32,
+        slack in 0_u64..4, dtype in any_dtype(), order in any_order(),
+    ) {
+        let n = row_map.limit;
+        let values: Vec<f32> = (0..n).map(|k| 0.7 * (k as f64 - negative * n as f64) as f32).collect();
+        let numbers = |values: &[f32]| match dtype.real() {
+            DType::F32 => Memory::of(values),
+            _ => Memory::of(&values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>()),
+        };
+        let matrix = Memory::new((rows + slack) * cols * dtype.size());
+        agree([matrix, numbers(&values), numbers(&[cutoff])], order, |device, [matrix, values, cutoff]| {
+            let matrix = view(dtype, matrix, rows + slack, rows, cols);
+            let values = values.slice(0, n * dtype.real().size());
+            device.apply_pseudoinverse(&matrix, row_map, values, cutoff).unwrap();
+        });
+    }
+
+    #[test]
     fn phases_of_all_devices(
         pairs in prop::collection::vec(prop::array::uniform2(-2.0..2.0_f64), 1..9), real in any::<bool>(),
         dtype in any_dtype(), order in any_order(),

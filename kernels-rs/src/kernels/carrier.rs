@@ -1,6 +1,7 @@
 //! The types that kernels move and compute with.
 
 use crate::launch::ElementSize;
+use core::ops::{Add, Div, Mul};
 use cuda_std::shared::SharedValue;
 
 /// Plain bits of 4, 8 or 16 bytes. A u128 moves in one access of 16 bytes; a struct would not.
@@ -65,7 +66,9 @@ impl Carrier for u128 {
 }
 
 /// The real types of the kernels that compute.
-pub(crate) trait Real: Copy + core::ops::Add<Output = Self> {
+pub(crate) trait Real:
+    Copy + PartialOrd + Add<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
     /// How many there are in 16 bytes.
     const LANES: u64;
 

@@ -28,6 +28,8 @@ mod reduce;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod slabs;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
+mod spectrum;
+#[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod tile;
 #[cfg(any(target_os = "cuda", feature = "emulator"))]
 mod work;
@@ -114,6 +116,8 @@ kernels! {
     phase_to_f64(PhaseToArgs) = diagonal::phase_to::<f64>;
     scale_to_f32(ScaleToArgs) = diagonal::scale_to::<f32>;
     scale_to_f64(ScaleToArgs) = diagonal::scale_to::<f64>;
+    apply_pseudoinverse_f32(ApplyPseudoinverseArgs) = spectrum::apply_pseudoinverse::<f32>;
+    apply_pseudoinverse_f64(ApplyPseudoinverseArgs) = spectrum::apply_pseudoinverse::<f64>;
     combine_status(CombineStatusArgs) = checks::combine_status;
     spread_pivots(SpreadPivotsArgs) = pivots::spread;
     places_of_pivots(PlacesOfPivotsArgs) = pivots::places_of;

@@ -1,5 +1,4 @@
 use crate::support::*;
-use bytemuck::Pod;
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FindZeroDiagonalArgs, IndexMap, PhaseToArgs,
     ScaleToArgs,
@@ -10,28 +9,6 @@ use meshsolve_kernels::launch::{
     RealType, add_to_diagonal, diag_log_sum, diag_phase, find_zero_diagonal, phase_to, scale_to,
 };
 use std::f64::consts::PI;
-use std::fmt::Debug;
-use std::ops::Add;
-
-/// f32 or f64.
-trait Number: Pod + PartialEq + Debug + Add<Output = Self> {
-    const REAL: RealType;
-    fn of(value: f64) -> Self;
-}
-
-impl Number for f32 {
-    const REAL: RealType = RealType::F32;
-    fn of(value: f64) -> Self {
-        value as f32
-    }
-}
-
-impl Number for f64 {
-    const REAL: RealType = RealType::F64;
-    fn of(value: f64) -> Self {
-        value
-    }
-}
 
 /// One device's share of a matrix.
 #[derive(Debug)]

@@ -10,4 +10,5 @@ mod in_place;
 mod padding;
 mod pivots;
 mod slabs;
+mod spectrum;
 mod support;

@@ -3,9 +3,10 @@
 use bytemuck::Pod;
 use meshsolve_kernels::args::{Address, IndexMap};
 use meshsolve_kernels::emulator::{self, Order};
-use meshsolve_kernels::launch::{Call, ElementSize};
+use meshsolve_kernels::launch::{Call, ElementSize, RealType};
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::ops::{Add, Div, Mul};
 
 pub const ORDERS: [Order; 4] = [Order::Forward, Order::Reverse, Order::Shuffled(1), Order::Shuffled(2)];
 
@@ -39,6 +40,28 @@ macro_rules! element {
 element!(u32, B4, 0x9E37_79B1);
 element!(u64, B8, 0x9E37_79B9_7F4A_7C15);
 element!(u128, B16, 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+
+/// f32 or f64.
+pub trait Number:
+    Pod + PartialOrd + Debug + Add<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
+    const REAL: RealType;
+    fn of(value: f64) -> Self;
+}
+
+impl Number for f32 {
+    const REAL: RealType = RealType::F32;
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Number for f64 {
+    const REAL: RealType = RealType::F64;
+    fn of(value: f64) -> Self {
+        value
+    }
+}
 
 /// `count` different values, `salt` apart from those of other buffers.
 pub fn encoded<T: Element>(salt: usize, count: usize) -> Vec<T> {
