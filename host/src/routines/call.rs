@@ -2,12 +2,12 @@
 
 use super::Operands;
 use super::redistribute::{Rank, solver_view};
-use crate::{DType, Result};
 use crate::communicator::Reduction;
 use crate::device::{Buffer, IndexMap, Triangle};
 use crate::layout::BlockCyclic;
 use crate::plan::{MatrixPlan, OperandSpec};
 use crate::solver::DistributedMatrix;
+use crate::{DType, Result};
 
 /// Words that decide the status, in the order in which they do. The first tells of non-finite input.
 const WORDS: u64 = 4;
@@ -103,7 +103,13 @@ impl<'a> Square<'a> {
 
     /// Brings the matrix to the solver, and sets the word `flag` of some rank to 1 if what is to be read is
     /// not finite; the diagonal of a triangular matrix of `unit_diagonal` is not.
-    pub(super) fn bring(&self, caller: Buffer, work: Buffer, unit_diagonal: bool, flag: Buffer) -> Result<()> {
+    pub(super) fn bring(
+        &self,
+        caller: Buffer,
+        work: Buffer,
+        unit_diagonal: bool,
+        flag: Buffer,
+    ) -> Result<()> {
         let Self { plan, rank, part, .. } = self;
         if *part == Triangle::Both {
             return rank.forward_whole(plan, caller, work, flag);

@@ -119,7 +119,8 @@ impl Eigen<'_> {
         let Self { plan, rank, a, matrices, solver, workspace, status } = self;
         let Matrices { a: matrix, metric, v, sides } = matrices;
         let (input, output) = (|name| named.input(name).expect("planned"), |name| named.output(name));
-        let (w, out) = (output("w").expect("every task has it"), output("status").expect("every task has it"));
+        let (w, out) =
+            (output("w").expect("every task has it"), output("status").expect("every task has it"));
         let flag = status.word(0);
 
         status.clear(rank)?;
