@@ -135,10 +135,14 @@ fn at_most(value: f64, bound: f64, what: &str) {
     assert!(value <= bound, "{what}: {value:e} above {bound:e}");
 }
 
-/// Largest row sum of absolute values, which does not lose a NaN.
+/// The largest of numbers that are not negative, or NaN if one is.
+fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, |most: f64, x| if most.is_nan() || x <= most { most } else { x })
+}
+
+/// Largest column sum of absolute values.
 fn norm(m: &Dense) -> f64 {
-    let sums = (0..m.cols).map(|j| (0..m.rows).map(|i| m.at(i, j).0.hypot(m.at(i, j).1)).sum::<f64>());
-    sums.fold(0.0, |most, sum| if sum <= most { most } else { sum })
+    largest((0..m.cols).map(|j| (0..m.rows).map(|i| m.at(i, j).0.hypot(m.at(i, j).1)).sum()))
 }
 
 /// Checks A·V = M·V·Λ, Vᴴ·M·V = I (M = I without a metric) and that the values ascend.
@@ -152,8 +156,7 @@ fn check_pairs(a: &Dense, metric: Option<&Dense>, w: &[f64], v: &Dense, dtype: D
     let residual = norm(&minus(&a.times(v), &scaled(&weighted, w)));
     at_most(residual, bound * (norm(a) * norm(v)).max(f64::MIN_POSITIVE), &format!("{what}: A·V − V·Λ"));
     let gram = minus(&v.op(Op::ConjugateTranspose).times(&weighted), &identity(n));
-    let largest = gram.values.iter().map(|x| x.0.hypot(x.1)).fold(0.0, |most: f64, x| if x <= most { most } else { x });
-    at_most(largest, bound / 2.0, &format!("{what}: Vᴴ·V − I"));
+    at_most(largest(gram.values.iter().map(|x| x.0.hypot(x.1))), bound / 2.0, &format!("{what}: Vᴴ·V − I"));
 }
 
 /// Hermitian, without a pattern.
@@ -174,7 +177,13 @@ fn with_triangle(a: &Dense, promised: Option<Triangle>, elsewhere: Complex) -> D
 }
 
 /// Checks vectors and values of all candidates; gives the names of those of vectors and of values.
-fn check_all(a: &Dense, dtype: DType, grid: [u64; 2], tile: u64, triangle: Option<Triangle>) -> [Vec<String>; 2] {
+fn check_all(
+    a: &Dense,
+    dtype: DType,
+    grid: [u64; 2],
+    tile: u64,
+    triangle: Option<Triangle>,
+) -> [Vec<String>; 2] {
     let n = a.rows;
     let given = Given { a: Some(with_triangle(a, triangle, NAN)), ..Given::default() };
     let what = |plan: &EigenPlan| {
@@ -251,9 +260,8 @@ fn readings_where_tiles_divide_the_shards() {
 #[test]
 fn special_matrices() {
     let n = 24;
-    let diagonal = |value: fn(usize) -> f64| {
-        Dense::from_fn(n, n, |i, j| (if i == j { value(i) } else { 0.0 }, 0.0))
-    };
+    let diagonal =
+        |value: fn(usize) -> f64| Dense::from_fn(n, n, |i, j| (if i == j { value(i) } else { 0.0 }, 0.0));
     // One vector, its outer product: one value that is not zero.
     let outer = Dense::from_fn(n, n, |i, j| ((i + 1) as f64 * (j + 1) as f64 / 64.0, 0.0));
     // Wilkinson's matrix, with pairs of values that are close to each other.
@@ -299,7 +307,9 @@ fn a_shift_moves_the_values_and_no_vector() {
 
 #[test]
 fn a_metric() {
-    for (grid, n, tile) in [([1, 1], 9, 4), ([1, 2], 16, 4), ([2, 2], 21, 4), ([3, 2], 24, 2), ([2, 4], 32, 4)] {
+    for (grid, n, tile) in
+        [([1, 1], 9, 4), ([1, 2], 16, 4), ([2, 2], 21, 4), ([3, 2], 24, 2), ([2, 4], 32, 4)]
+    {
         for dtype in DType::ALL {
             let (a, metric) = (hermitian(n, dtype), Dense::definite(n, dtype));
             let rounded = |m: &Dense| Dense::from_fn(n, n, |i, j| decode(dtype, &encode(dtype, m.at(i, j))));
@@ -409,12 +419,8 @@ fn solves_by_the_eigenvalues_that_count() {
                 let exact = with(&|k| if k % 3 == 0 { 0.0 } else { value(k).recip() });
                 for (which, nrhs) in [1, 5, 0].into_iter().enumerate() {
                     let b = Dense::arbitrary(n, nrhs, dtype, 9);
-                    let given = Given {
-                        a: Some(with(&value)),
-                        b: Some(b.clone()),
-                        cutoff: 1e-3,
-                        ..Given::default()
-                    };
+                    let given =
+                        Given { a: Some(with(&value)), b: Some(b.clone()), cutoff: 1e-3, ..Given::default() };
                     let wanted = EigenRequest {
                         nrhs: nrhs as u64,
                         b: placements[(turn + which) % 3],
@@ -422,7 +428,7 @@ fn solves_by_the_eigenvalues_that_count() {
                     };
                     let expected = exact.times(&b);
                     let plans = EigenPlan::candidates(&wanted);
-                    assert_eq!(plans.len(), if n == 13 && grid != [1, 1] { 1 } else { plans.len() });
+                    assert!(n == 13 || plans.len() > 1, "{grid:?}: readings are possible");
                     for plan in plans {
                         let found = run(&plan, &given);
                         let what = format!("{dtype:?} {grid:?} n={n} k={nrhs} {}", name(&plan));
@@ -460,7 +466,11 @@ fn what_is_not_possible_is_refused() {
     for (from, to, why) in [
         ("", "", "from the lower triangle"),
         ("\"vectors\"", "\"solve\",\"metric\":true", "without a metric"),
-        ("\"upper\"", "null,\"layout\":\"reading\",\"view\":\"transposed\"", "vectors would come back transposed"),
+        (
+            "\"upper\"",
+            "null,\"layout\":\"reading\",\"view\":\"transposed\"",
+            "vectors would come back transposed",
+        ),
         ("\"tile\":4", "\"tile\":0", "the tile is 0"),
     ] {
         let error = Plan::from_json(&upper.replace(from, to)).unwrap_err();

@@ -7,10 +7,11 @@ use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
 use meshsolve::solver::{Diagonal, DistributedMatrix, FaerSolver, Op, Product, Solver, Triangle, Triangular};
 use meshsolve_tests::Memory;
-use meshsolve_tests::dense::{Dense, NAN, check_residual};
+use meshsolve_tests::dense::{Dense, check_residual};
 use meshsolve_tests::solvers::{
-    Deal, OPERANDS, Rank, RankMemory, Ranks, Solved, check_cholesky, check_lu, check_multiply,
-    check_singular_lu, check_triangular, cholesky, lies_in, lower_and_upper, lu, triangular,
+    Deal, OPERANDS, Rank, RankMemory, Ranks, Solved, check_cholesky, check_eigen, check_lu, check_multiply,
+    check_reduce, check_singular_lu, check_triangular, cholesky, hermitian_matrices, lies_in,
+    lower_and_upper, lu, shown_in, triangular,
 };
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -110,17 +111,12 @@ fn cholesky_of_nothing() {
 fn assert_info(a: &Dense, dtypes: &[DType], expected: i32) {
     for &dtype in dtypes {
         for triangle in [Triangle::Lower, Triangle::Upper] {
-            let hidden = |i, j| if lies_in(triangle, i, j) { a.at(i, j) } else { NAN };
-            let shown = Dense::from_fn(a.rows, a.rows, hidden);
+            let shown = shown_in(triangle, a);
             let deal = Deal { grid: [2, 2], tile: [3, 2], dtype };
             let outcome = cholesky(&Threads, deal, triangle, &shown, &Dense::arbitrary(a.rows, 2, dtype, 1));
             assert_eq!(outcome.info, expected, "{dtype:?} {triangle:?}");
         }
     }
-}
-
-fn diagonal(values: &[f64]) -> Dense {
-    Dense::from_fn(values.len(), values.len(), |i, j| (if i == j { values[i] } else { 0.0 }, 0.0))
 }
 
 #[test]
@@ -130,10 +126,10 @@ fn cholesky_info_is_the_order_of_the_first_minor_that_is_not_positive() {
         for position in [0, 1, 2, 3, 5, 6, 9] {
             let mut values: Vec<f64> = (1..=10).map(f64::from).collect();
             values[position] = bad;
-            assert_info(&diagonal(&values), &DType::ALL, position as i32 + 1);
+            assert_info(&Dense::diagonal(&values), &DType::ALL, position as i32 + 1);
         }
     }
-    assert_info(&diagonal(&[1.0, 2.0, -3.0, 4.0, -5.0]), &DType::ALL, 3);
+    assert_info(&Dense::diagonal(&[1.0, 2.0, -3.0, 4.0, -5.0]), &DType::ALL, 3);
 }
 
 #[test]
@@ -298,6 +294,46 @@ fn triangular_solves_with_the_factors_of_lu_solve_transposed_systems() {
     }
 }
 
+/// faer's rounding errors in an eigenproblem beside LAPACK's.
+const GROWTH: f64 = 4.0;
+
+#[test]
+fn eigenvalues_and_vectors_of_all_kinds_of_matrices() {
+    for (grid, tile, n) in [([2, 2], 5, 21), ([3, 3], 4, 29), ([2, 3], 16, 64), ([3, 2], 7, 33)] {
+        for dtype in DType::ALL {
+            for (_, a, known) in hermitian_matrices(n, dtype) {
+                check_eigen(&Threads, Deal { grid, tile: [tile; 2], dtype }, &a, known.as_deref(), GROWTH);
+            }
+        }
+    }
+}
+
+#[test]
+fn eigenproblems_of_any_order_and_tile() {
+    for (grid, tile, n, _) in SYSTEMS {
+        for dtype in DType::ALL {
+            let deal = Deal { grid, tile, dtype };
+            check_eigen(&Threads, deal, &Dense::hermitian(n, dtype, 3), None, GROWTH);
+            check_reduce(&Threads, deal, n);
+        }
+    }
+}
+
+#[test]
+fn tiny_eigenproblems() {
+    for grid in [[1, 1], [1, 2], [2, 1], [2, 2], [3, 2]] {
+        for (n, tile) in (0..5).flat_map(|n| [1, 2, 64].map(|tile| (n, tile))) {
+            for dtype in DType::ALL {
+                let deal = Deal { grid, tile: [tile; 2], dtype };
+                for (_, a, known) in hermitian_matrices(n, dtype) {
+                    check_eigen(&Threads, deal, &a, known.as_deref(), GROWTH);
+                }
+                check_reduce(&Threads, deal, n);
+            }
+        }
+    }
+}
+
 #[test]
 fn products() {
     for (grid, size, tiles) in [
@@ -330,6 +366,8 @@ proptest! {
         let (a, b) = (Dense::arbitrary(n, n, dtype, seed), Dense::arbitrary(n, nrhs, dtype, seed + 1));
         check_lu(&Threads, deal, &a, &b, 1.0);
         check_triangular(&Threads, deal, n, nrhs);
+        check_eigen(&Threads, deal, &Dense::hermitian(n, dtype, seed), None, GROWTH);
+        check_reduce(&Threads, deal, n);
         for ops in OPERANDS {
             check_multiply(&Threads, grid, dtype, ops, [n, nrhs, tile[0]], [tile[0], tile[1], 2]);
         }
@@ -352,8 +390,12 @@ fn a_grid_of_another_size_is_refused() {
     let solver = FaerSolver::new(communicator);
     let product = Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
     for refusal in [
-        solver.cholesky_scratch(Triangle::Lower, &matrix, &matrix),
-        solver.lu_scratch(&matrix, &matrix),
+        solver.cholesky_factor_scratch(Triangle::Lower, &matrix),
+        solver.cholesky_solve_scratch(Triangle::Lower, &matrix, &matrix),
+        solver.lu_factor_scratch(&matrix),
+        solver.lu_solve_scratch(&matrix, &matrix),
+        solver.eigen_scratch(&matrix, None),
+        solver.reduce_scratch(&matrix, &matrix),
         solver.multiply_scratch(product, &matrix, &matrix, &matrix),
     ] {
         let text = refusal.unwrap_err().to_string();

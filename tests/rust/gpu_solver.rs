@@ -1,4 +1,5 @@
-//! cuSOLVERMp and cuBLASMp on two GPUs, by the same checks as the development solver.
+//! cuSOLVERMp and cuBLASMp on one GPU, and on two where there are two, by the same checks as the development
+//! solver.
 
 use cust::context::CurrentContext;
 use cust::memory::{CopyDestination, DeviceBuffer, DevicePointer, DeviceSlice};
@@ -10,21 +11,21 @@ use meshsolve::layout::ProcessGrid;
 use meshsolve::solver::Triangle;
 use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
 use meshsolve_tests::dense::Dense;
-use meshsolve_tests::gpus::{on_two_gpus, window};
+use meshsolve_tests::gpus::{self, on_gpus, window};
 use meshsolve_tests::solvers::{
-    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_lu, check_multiply, check_singular_lu,
-    check_triangular,
+    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_eigen, check_lu, check_multiply,
+    check_reduce, check_singular_lu, check_triangular, hermitian_matrices,
 };
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// The first two GPUs.
+/// The first GPUs.
 struct Gpus;
 
 impl Ranks for Gpus {
     fn each<R: Send>(&self, grid: [usize; 2], body: impl Fn(&Rank<'_>) -> R + Sync) -> Vec<R> {
-        on_two_gpus(|communicator, device, stream| {
+        on_gpus(grid[0] * grid[1], |communicator, device, stream| {
             let grid = ProcessGrid::new(grid[0] as u64, grid[1] as u64);
             let solver = CusolverMpSolver::new(communicator, device, grid).unwrap();
             let memory = GpuMemory { stream, blocks: RefCell::default() };
@@ -67,9 +68,9 @@ impl RankMemory for GpuMemory<'_> {
 }
 
 #[test]
-#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+#[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
 fn cholesky() {
-    on_both_grids(|checks, grid, dtype| {
+    on_all_grids(|checks, grid, dtype| {
         for (n, nrhs, tile) in SYSTEMS {
             let deal = Deal { grid, tile, dtype };
             let (a, b) = (Dense::definite(n, dtype), Dense::arbitrary(n, nrhs, dtype, 2));
@@ -84,9 +85,9 @@ fn cholesky() {
 }
 
 #[test]
-#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+#[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
 fn lu() {
-    on_both_grids(|checks, grid, dtype| {
+    on_all_grids(|checks, grid, dtype| {
         for (n, nrhs, tile) in SYSTEMS {
             let deal = Deal { grid, tile, dtype };
             let (a, b) = (Dense::arbitrary(n, n, dtype, 1), Dense::arbitrary(n, nrhs, dtype, 2));
@@ -103,9 +104,9 @@ fn lu() {
 }
 
 #[test]
-#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+#[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
 fn triangular_solves() {
-    on_both_grids(|checks, grid, dtype| {
+    on_all_grids(|checks, grid, dtype| {
         for (n, nrhs, tile) in TRIANGULAR {
             let deal = Deal { grid, tile, dtype };
             checks.run(&format!("trsm n {n} nrhs {nrhs} {grid:?} {dtype:?}"), || {
@@ -116,15 +117,51 @@ fn triangular_solves() {
 }
 
 #[test]
-#[ignore = "needs two GPUs and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+#[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
 fn products() {
-    on_both_grids(|checks, grid, dtype| {
+    on_all_grids(|checks, grid, dtype| {
         for (size, tiles) in PRODUCTS {
             for ops in OPERANDS {
                 checks.run(&format!("gemm {ops:?} {size:?} {grid:?} {dtype:?}"), || {
                     check_multiply(&Gpus, grid, dtype, ops, size, tiles)
                 });
             }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+fn eigenproblems() {
+    on_all_grids(|checks, grid, dtype| {
+        let mut check = |kind: &str, n: usize, tile: usize, a: &Dense, known: Option<&[f64]>| {
+            checks.run(&format!("syevd {kind} n {n} tile {tile} {grid:?} {dtype:?}"), || {
+                check_eigen(&Gpus, Deal { grid, tile: [tile; 2], dtype }, a, known, 1.0)
+            });
+        };
+        for (kind, a, known) in hermitian_matrices(150, dtype) {
+            check(kind, 150, 32, &a, known.as_deref());
+        }
+        for (n, tile) in EIGENPROBLEMS {
+            check("arbitrary", n, tile, &Dense::hermitian(n, dtype, 3), None);
+        }
+        for (n, tile) in (0..5).flat_map(|n| [1, 2, 64].map(|tile| (n, tile))) {
+            for (kind, a, known) in hermitian_matrices(n, dtype) {
+                check(kind, n, tile, &a, known.as_deref());
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
+fn reductions() {
+    on_all_grids(|checks, grid, dtype| {
+        let tiny = (0..5).flat_map(|n| [1, 2, 64].map(|tile| (n, tile)));
+        for (n, tile) in EIGENPROBLEMS.into_iter().chain(tiny) {
+            checks.run(&format!("sygst + syevd + trsm n {n} tile {tile} {grid:?} {dtype:?}"), || {
+                check_reduce(&Gpus, Deal { grid, tile: [tile; 2], dtype }, n)
+            });
         }
     });
 }
@@ -151,11 +188,16 @@ impl Checks {
     }
 }
 
-/// Runs the checks for both grids of two GPUs and all types; then once more, which must make nothing new.
-fn on_both_grids(checks_of: impl Fn(&mut Checks, [usize; 2], DType)) {
+/// Runs the checks for all types and all grids of one and two GPUs, as far as this machine has them; then once
+/// more, which must make nothing new.
+fn on_all_grids(checks_of: impl Fn(&mut Checks, [usize; 2], DType)) {
     let mut checks = Checks::default();
+    let gpus = gpus::count();
+    if gpus < 2 {
+        eprintln!("skipped: 1 × 2 and 2 × 1, for this machine has {gpus} GPU");
+    }
     let mut everything = || {
-        for grid in [[1, 2], [2, 1]] {
+        for grid in [[1, 1], [1, 2], [2, 1]].into_iter().filter(|[rows, cols]| rows * cols <= gpus.max(1)) {
             for dtype in DType::ALL {
                 checks_of(&mut checks, grid, dtype);
             }
@@ -181,6 +223,11 @@ const SYSTEMS: [(usize, usize, [usize; 2]); 7] = [
 
 const TRIANGULAR: [(usize, usize, [usize; 2]); 4] =
     [(300, 3, [64, 2]), (257, 1, [128, 128]), (40, 2, [64, 64]), (70, 0, [64, 64])];
+
+/// Order and tile: around the tile, a tile above the order, ragged ends, and tiles that are no powers of two,
+/// with which the library's documentation says its divide and conquer may fail.
+const EIGENPROBLEMS: [(usize, usize); 9] =
+    [(300, 64), (257, 128), (64, 64), (65, 64), (40, 64), (20, 8), (39, 10), (40, 7), (300, 96)];
 
 /// Rows, columns and terms, and the tiles of each.
 const PRODUCTS: [([usize; 3], [usize; 3]); 5] = [

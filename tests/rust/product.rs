@@ -5,7 +5,7 @@ use meshsolve::plan::{Layout, Plan, ProductPlan, ProductRequest, Request, View};
 use meshsolve::simulate::{self, RankOperands};
 use meshsolve::{DType, ErrorKind};
 use meshsolve_tests::Memory;
-use meshsolve_tests::dense::{Dense, epsilon};
+use meshsolve_tests::dense::{Dense, NAN, epsilon};
 use meshsolve_tests::shards::Shards;
 use proptest::prelude::*;
 

@@ -2,6 +2,7 @@
 
 use meshsolve::DType;
 use meshsolve::solver::Op;
+use std::cmp::Ordering;
 
 /// Real and imaginary part.
 pub type Complex = (f64, f64);
@@ -130,10 +131,57 @@ impl Dense {
         })
     }
 
-    /// The largest sum of absolute values in a column.
+    /// Hermitian, of numbers without a pattern; exact in every element type.
+    pub fn hermitian(n: usize, dtype: DType, seed: u64) -> Self {
+        Self::arbitrary(n, n, dtype, seed).mirrored()
+    }
+
+    /// The Hermitian matrix with this lower triangle, and with the real parts of the diagonal.
+    pub fn mirrored(&self) -> Self {
+        Self::from_fn(self.rows, self.cols, |i, j| match i.cmp(&j) {
+            Ordering::Greater => self.at(i, j),
+            Ordering::Equal => (self.at(i, i).0, 0.0),
+            Ordering::Less => conjugate(self.at(j, i)),
+        })
+    }
+
+    /// The diagonal matrix of these numbers.
+    pub fn diagonal(values: &[f64]) -> Self {
+        Self::from_fn(values.len(), values.len(), |i, j| (if i == j { values[i] } else { 0.0 }, 0.0))
+    }
+
+    /// A reflection I − 2·u·uᴴ/(uᴴ·u) without zeros: Hermitian, and its own inverse.
+    pub fn reflection(n: usize, dtype: DType) -> Self {
+        let u = Self::arbitrary(n, 1, dtype, 8);
+        let square: f64 = u.values.iter().map(|x| x.0 * x.0 + x.1 * x.1).sum();
+        Self::from_fn(n, n, |i, j| {
+            let (re, im) = times(u.at(i, 0), conjugate(u.at(j, 0)));
+            (f64::from(u8::from(i == j)) - 2.0 * re / square, -2.0 * im / square)
+        })
+    }
+
+    /// Hermitian with these eigenvalues up to the rounding of its elements; the reflection's columns belong to
+    /// them.
+    pub fn with_spectrum(values: &[f64], dtype: DType) -> Self {
+        let basis = Self::reflection(values.len(), dtype);
+        let whole = basis.times(&Self::diagonal(values)).times(&basis);
+        let exact = |x| decode(dtype, &encode(dtype, x));
+        Self { values: whole.values.into_iter().map(exact).collect(), ..whole }.mirrored()
+    }
+
+    /// The difference to `other`.
+    pub fn minus(&self, other: &Self) -> Self {
+        Self::from_fn(self.rows, self.cols, |i, j| {
+            let (a, b) = (self.at(i, j), other.at(i, j));
+            (a.0 - b.0, a.1 - b.1)
+        })
+    }
+
+    /// The largest sum of absolute values in a column; NaN if one is.
     pub fn one_norm(&self) -> f64 {
         let columns = self.values.chunks(self.rows.max(1));
-        columns.map(|column| column.iter().map(|x| x.0.hypot(x.1)).sum()).fold(0.0, f64::max)
+        let sums = columns.map(|column| column.iter().map(|x| x.0.hypot(x.1)).sum());
+        sums.fold(0.0, |most: f64, sum| if most.is_nan() || sum <= most { most } else { sum })
     }
 
     /// Interchanges two rows.
@@ -171,10 +219,7 @@ pub fn sum(a: Complex, b: Complex) -> Complex {
 /// ratio in ε.
 pub fn check_residual(a: &Dense, x: &Dense, b: &Dense, dtype: DType, what: &str) -> f64 {
     let product = a.times(x);
-    let residual = Dense::from_fn(b.rows, b.cols, |i, j| {
-        let (got, expected) = (product.at(i, j), b.at(i, j));
-        (expected.0 - got.0, expected.1 - got.1)
-    });
+    let residual = b.minus(&product);
     let size = a.one_norm() * x.one_norm();
     let ratio = if b.values.is_empty() { 0.0 } else { residual.one_norm() / size / epsilon(dtype) };
     // Below 16 rows single roundings show.
@@ -184,9 +229,81 @@ pub fn check_residual(a: &Dense, x: &Dense, b: &Dense, dtype: DType, what: &str)
     ratio
 }
 
+/// Ten times √n: what rounding may add up to, in ε, where it does so at random. Below 16 single roundings show.
+pub fn rounding(n: usize) -> f64 {
+    10.0 * (n.max(16) as f64).sqrt()
+}
+
+/// Checks that numbers ascend; NaN does not.
+pub fn check_ascending(values: &[f64], what: &str) {
+    let ascends = values.windows(2).all(|pair| pair[0] <= pair[1]) && values.iter().all(|x| x.is_finite());
+    assert!(ascends, "{what}: not ascending: {values:?}");
+}
+
+/// Checks eigenvalues and eigenvectors of Hermitian A as a backward stable solver leaves them: values ascend,
+/// ‖A·V − V·Λ‖ in 1-norms is at most `growth`·10·√n·ε·‖A‖, and each element of I − Vᴴ·V at most half of that
+/// without ‖A‖; both norms are at most 50·n·ε, which alone would let a tile of zeros pass in single precision.
+/// Gives the residual in ε·‖A‖.
+pub fn check_eigenpairs(a: &Dense, values: &[f64], v: &Dense, dtype: DType, growth: f64, what: &str) -> f64 {
+    let (n, eps) = (a.rows, epsilon(dtype));
+    let (usual, most) = (growth * rounding(n), 50.0 * n as f64);
+    check_ascending(values, what);
+    let gram = v.op(Op::ConjugateTranspose).times(v).minus(&Dense::diagonal(&vec![1.0; n]));
+    let element = gram.magnitude().values.iter().map(|x| x.0 / eps).fold(0.0, f64::max);
+    let gram = gram.one_norm() / eps;
+    let finite = v.values.iter().all(|x| x.0.is_finite() && x.1.is_finite());
+    assert!(
+        finite && element <= 0.5 * usual && gram <= most,
+        "{what}: I − Vᴴ·V has {element} ε and a norm of {gram} ε, finite: {finite}"
+    );
+    let residual = a.times(v).minus(&v.times(&Dense::diagonal(values))).one_norm() / eps;
+    let allowed = usual.min(most) * a.one_norm();
+    assert!(residual <= allowed, "{what}: residual {residual} ε above {allowed} ε");
+    if residual == 0.0 { 0.0 } else { residual / a.one_norm() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn eigenpairs_tell_wrong_values_and_vectors() {
+        let n = 48;
+        let spectrum: Vec<f64> = (0..n).map(|k| if k < 20 { -1.5 } else { k as f64 / 16.0 }).collect();
+        for dtype in DType::ALL {
+            let (a, v) = (Dense::with_spectrum(&spectrum, dtype), Dense::reflection(n, dtype));
+            let exact = |x: &Complex| decode(dtype, &encode(dtype, *x));
+            let v = Dense { values: v.values.iter().map(exact).collect(), ..v };
+            check_eigenpairs(&a, &spectrum, &v, dtype, 1.0, "right");
+            let changed = |change: &dyn Fn(&mut Dense, &mut Vec<f64>)| {
+                let (mut v, mut values) = (v.clone(), spectrum.clone());
+                change(&mut v, &mut values);
+                (v, values)
+            };
+            let tile = |v: &mut Dense, value: &dyn Fn(&Dense, usize, usize) -> Complex| {
+                let before = v.clone();
+                for (i, j) in (0..64).map(|at| (8 + at / 8, 24 + at % 8)) {
+                    v.set(i, j, value(&before, i, j));
+                }
+            };
+            for (v, values) in [
+                changed(&|v, _| tile(v, &|_, _, _| (0.0, 0.0))),
+                // Two tiles in each other's place, of rows and of columns.
+                changed(&|v, _| (8..16).for_each(|i| v.swap_rows(i, i + 8))),
+                changed(&|v, _| (0..8 * n).for_each(|at| v.values.swap(24 * n + at, 32 * n + at))),
+                changed(&|v, _| v.set(0, 0, NAN)),
+                changed(&|_, values| values[30] += 1e-3),
+                changed(&|_, values| values.swap(30, 31)),
+                changed(&|_, values| values[0] = f64::NAN),
+                // Another basis of the same space, but not an orthonormal one.
+                changed(&|v, _| (0..n).for_each(|i| v.set(i, 1, sum(v.at(i, 0), v.at(i, 1))))),
+            ] {
+                let refused =
+                    std::panic::catch_unwind(|| check_eigenpairs(&a, &values, &v, dtype, 4.0, "wrong"));
+                assert!(refused.is_err());
+            }
+        }
+    }
 
     #[test]
     fn a_residual_tells_a_wrong_element_and_nan() {
@@ -206,6 +323,19 @@ mod tests {
                 assert!(refused.is_err());
             }
         }
+    }
+
+    #[test]
+    fn norms_are_those_of_columns_and_tell_nan() {
+        let a =
+            Dense::from_fn(2, 3, |i, j| [[(3.0, 4.0), (-2.0, 0.0)], [(0.0, 1.0), (1.0, 0.0)]][i % 2][j % 2]);
+        assert_eq!(a.one_norm(), 6.0);
+        for place in 0..6 {
+            let mut a = a.clone();
+            a.values[place] = (f64::NAN, 0.0);
+            assert!(a.one_norm().is_nan());
+        }
+        assert_eq!(Dense::diagonal(&[]).one_norm(), 0.0);
     }
 
     #[test]

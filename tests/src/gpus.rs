@@ -1,4 +1,4 @@
-//! Ranks on the first two GPUs of this machine, one thread for each, on communicators of our own.
+//! Ranks on the first GPUs of this machine, one thread for each, on communicators of our own.
 
 use cust::context::Context;
 use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy};
@@ -7,16 +7,27 @@ use meshsolve::communicator::nccl::{Members, NcclCommunicator, NcclGroup, Parent
 use meshsolve::device::Buffer;
 use meshsolve::device::cuda::{CudaDevice, DriverMemory};
 
-const RANKS: u64 = 2;
+/// How many GPUs this machine has.
+pub fn count() -> usize {
+    let count = cust::init(cust::CudaFlags::empty()).and_then(|()| cust::device::Device::num_devices());
+    count.map_or(0, |count| count as usize)
+}
 
-/// Runs `body` for each rank on a GPU of its own; gives what each returned.
+/// Runs `body` for two ranks on a GPU each; gives what each returned.
 pub fn on_two_gpus<R: Send>(
     body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Stream) -> R + Sync,
 ) -> Vec<R> {
-    let gpus = cust::init(cust::CudaFlags::empty()).and_then(|()| cust::device::Device::num_devices());
-    if gpus.as_ref().map_or(true, |&count| u64::from(count) < RANKS) {
-        panic!("this test needs {RANKS} GPUs; this machine has {gpus:?}");
-    }
+    on_gpus(2, body)
+}
+
+/// Runs `body` for so many ranks on a GPU each; gives what each returned.
+pub fn on_gpus<R: Send>(
+    ranks: usize,
+    body: impl Fn(&NcclCommunicator, &CudaDevice<'_>, &Stream) -> R + Sync,
+) -> Vec<R> {
+    let gpus = count();
+    assert!(gpus >= ranks, "this test needs {ranks} GPUs; this machine has {gpus}");
+    let ranks = ranks as u64;
     let body = &body;
     let rank_body = move |rank: u64| {
         // Kept state lives in the context, which therefore stays.
@@ -28,7 +39,8 @@ pub fn on_two_gpus<R: Send>(
         let memory = unsafe { DriverMemory::new(stream.as_inner()) };
         // SAFETY: as above.
         let device = unsafe { CudaDevice::new(stream.as_inner(), &memory) }.unwrap();
-        let parent = Parent::own("two GPUs", rank, RANKS, Members::ThisProcess, &device).unwrap();
+        let parent =
+            Parent::own(&format!("{ranks} GPUs"), rank, ranks, Members::ThisProcess, &device).unwrap();
         let group = NcclGroup::split(&parent, &device, 0, rank, &[]).unwrap();
         // SAFETY: split on this device, which outlives the communicator.
         let communicator = unsafe { NcclCommunicator::new(group, &device) };
@@ -37,8 +49,8 @@ pub fn on_two_gpus<R: Send>(
         result
     };
     std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..RANKS).map(|rank| scope.spawn(move || rank_body(rank))).collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || rank_body(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 

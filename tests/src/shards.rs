@@ -55,7 +55,8 @@ impl Shards {
         for (place, shard) in shards.enumerate() {
             self.for_each(place, spec, |index, i, j| {
                 if i < rows && j < cols {
-                    let (known, value) = (whole.at(i, j), decode(spec.dtype, shard.element(spec.dtype, index)));
+                    let (known, value) =
+                        (whole.at(i, j), decode(spec.dtype, shard.element(spec.dtype, index)));
                     assert!(known.0.is_nan() || known == value, "places differ at ({i}, {j})");
                     whole.set(i, j, value);
                 }

@@ -1,7 +1,10 @@
 //! What every [`Solver`] must do, on whatever ranks: on CPU threads with the development solver, on
 //! GPUs with NVIDIA's libraries. Oracles are plain loops over the whole matrices.
 
-use crate::dense::{Complex, Dense, check_residual, decode, encode, epsilon, is_complex, tolerance};
+use crate::dense::{
+    Complex, Dense, NAN, check_ascending, check_eigenpairs, check_residual, decode, encode, epsilon,
+    is_complex, rounding, tolerance,
+};
 use meshsolve::DType;
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
@@ -66,6 +69,17 @@ impl Rank<'_> {
     fn assert_within(&self, scratch: &Scratch) {
         let beyond = self.memory.download(scratch.beyond);
         assert!(beyond.iter().all(|&byte| byte == 0xFF), "written beyond the scratch");
+    }
+
+    /// Memory for `n` real numbers of `dtype`, and what comes after it.
+    fn values(&self, dtype: DType, n: usize) -> Scratch {
+        self.scratch(Ok(n as u64 * dtype.real().size()))
+    }
+
+    fn read_values(&self, dtype: DType, values: &Scratch) -> Vec<f64> {
+        self.assert_within(values);
+        let (bytes, real) = (self.memory.download(values.buffer), dtype.real());
+        bytes.chunks(real.size() as usize).map(|bytes| decode(real, bytes).0).collect()
     }
 
     /// A word that is not 0.
@@ -190,11 +204,13 @@ pub fn cholesky(ranks: &impl Ranks, deal: Deal, triangle: Triangle, a: &Dense, b
     let parts = ranks.each(deal.grid, |rank| {
         let (a_part, b_part) = (Part::new(rank, square, a), Part::new(rank, deal, b));
         let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
-        let scratch = rank.scratch(rank.solver.cholesky_scratch(triangle, &a_matrix, &b_matrix));
+        let to_factor = rank.scratch(rank.solver.cholesky_factor_scratch(triangle, &a_matrix));
+        let to_solve = rank.scratch(rank.solver.cholesky_solve_scratch(triangle, &a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
-        rank.solver.cholesky_factor(triangle, &a_matrix, scratch.buffer, factor_info).unwrap();
-        rank.solver.cholesky_solve(triangle, &a_matrix, &b_matrix, scratch.buffer, solve_info).unwrap();
-        rank.assert_within(&scratch);
+        rank.solver.cholesky_factor(triangle, &a_matrix, to_factor.buffer, factor_info).unwrap();
+        rank.solver.cholesky_solve(triangle, &a_matrix, &b_matrix, to_solve.buffer, solve_info).unwrap();
+        rank.assert_within(&to_factor);
+        rank.assert_within(&to_solve);
         assert_eq!(rank.read_word(solve_info), 0);
         (a_part.elements(rank), b_part.elements(rank), rank.read_word(factor_info))
     });
@@ -218,11 +234,13 @@ pub fn lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense) -> Solved {
         let bytes = pivot_bytes(a_matrix.cols, col as u64);
         let words = rank.memory.upload(&UNTOUCHED.to_ne_bytes().repeat(bytes as usize / 8 + deal.tile[0]));
         let pivots = words.slice(0, bytes);
-        let scratch = rank.scratch(rank.solver.lu_scratch(&a_matrix, &b_matrix));
+        let to_factor = rank.scratch(rank.solver.lu_factor_scratch(&a_matrix));
+        let to_solve = rank.scratch(rank.solver.lu_solve_scratch(&a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
-        rank.solver.lu_factor(&a_matrix, pivots, scratch.buffer, factor_info).unwrap();
-        rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, scratch.buffer, solve_info).unwrap();
-        rank.assert_within(&scratch);
+        rank.solver.lu_factor(&a_matrix, pivots, to_factor.buffer, factor_info).unwrap();
+        rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, to_solve.buffer, solve_info).unwrap();
+        rank.assert_within(&to_factor);
+        rank.assert_within(&to_solve);
         assert_eq!(rank.read_word(solve_info), 0);
         let words = rank.memory.download(words);
         let words: Vec<i64> =
@@ -278,6 +296,84 @@ pub fn triangular(
     (0..forms.len()).map(|k| assemble(b.rows, b.cols, parts.iter().map(|part| &part[k]))).collect()
 }
 
+/// What an eigensolver left behind.
+pub struct Eigen {
+    /// The values, which all ranks have to the last bit.
+    pub values: Vec<f64>,
+    /// The vectors, if they were wanted.
+    pub vectors: Option<Dense>,
+    /// The largest `info` of all ranks.
+    pub info: i32,
+}
+
+/// Eigenvalues of Hermitian A, and vectors if they are wanted.
+pub fn eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, wants_vectors: bool) -> Eigen {
+    let square = Deal { tile: [deal.tile[0]; 2], ..deal };
+    let blank = Dense::from_fn(a.rows, a.cols, |_, _| NAN);
+    let parts = ranks.each(deal.grid, |rank| {
+        let a_part = Part::new(rank, square, a);
+        let v_part = wants_vectors.then(|| Part::new(rank, square, &blank));
+        let (a_matrix, v_matrix) = (a_part.matrix(), v_part.as_ref().map(Part::matrix));
+        let scratch = rank.scratch(rank.solver.eigen_scratch(&a_matrix, v_matrix.as_ref()));
+        let (values, info) = (rank.values(deal.dtype, a.rows), rank.word());
+        rank.solver.eigen(&a_matrix, values.buffer, v_matrix.as_ref(), scratch.buffer, info).unwrap();
+        rank.assert_within(&scratch);
+        // Looks at the rows to spare.
+        a_part.elements(rank);
+        let vectors = v_part.map(|part| part.elements(rank));
+        (vectors, rank.read_values(deal.dtype, &values), rank.read_word(info))
+    });
+    let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    for (rank, part) in parts.iter().enumerate() {
+        let (here, first) = (&part.1, &parts[0].1);
+        assert_eq!(bits(here), bits(first), "eigenvalues of rank {rank}, {here:?}, and 0, {first:?}");
+    }
+    let vectors =
+        wants_vectors.then(|| assemble(a.rows, a.cols, parts.iter().map(|part| part.0.as_ref().unwrap())));
+    Eigen { values: parts[0].1.clone(), vectors, info: parts.iter().map(|part| part.2).max().unwrap() }
+}
+
+/// What is left of A·v = λ·B·v with B = L·Lᴴ.
+pub struct Reduced {
+    /// L⁻¹·A·L⁻ᴴ; only its lower triangle counts.
+    pub reduced: Dense,
+    /// Its eigenvalues.
+    pub values: Vec<f64>,
+    /// The vectors v.
+    pub vectors: Dense,
+}
+
+/// Reduces A by the lower factor L, which must stay as it was, solves what it becomes, and gives the vectors of
+/// the problem with B.
+pub fn reduce(ranks: &impl Ranks, deal: Deal, a: &Dense, factor: &Dense) -> Reduced {
+    let square = Deal { tile: [deal.tile[0]; 2], ..deal };
+    let adjoint =
+        Triangular { triangle: Triangle::Lower, op: Op::ConjugateTranspose, diagonal: Diagonal::NonUnit };
+    let blank = Dense::from_fn(a.rows, a.cols, |_, _| NAN);
+    let parts = ranks.each(deal.grid, |rank| {
+        let [a_part, l_part, v_part] = [a, factor, &blank].map(|whole| Part::new(rank, square, whole));
+        let [a, l, v] = [&a_part, &l_part, &v_part].map(Part::matrix);
+        let scratch = rank.scratch(rank.solver.reduce_scratch(&a, &l));
+        let [reduce_info, eigen_info] = [rank.word(), rank.word()];
+        rank.solver.reduce(&a, &l, scratch.buffer, reduce_info).unwrap();
+        rank.assert_within(&scratch);
+        let reduced = a_part.elements(rank);
+        let scratch = rank.scratch(rank.solver.eigen_scratch(&a, Some(&v)));
+        let values = rank.values(deal.dtype, factor.rows);
+        rank.solver.eigen(&a, values.buffer, Some(&v), scratch.buffer, eigen_info).unwrap();
+        let scratch = rank.scratch(rank.solver.triangular_scratch(adjoint, &l, &v));
+        rank.solver.triangular_solve(adjoint, &l, &v, scratch.buffer).unwrap();
+        l_part.assert_untouched(rank);
+        assert_eq!([reduce_info, eigen_info].map(|info| rank.read_word(info)), [0, 0]);
+        (reduced, rank.read_values(deal.dtype, &values), v_part.elements(rank))
+    });
+    Reduced {
+        reduced: assemble(a.rows, a.cols, parts.iter().map(|part| &part.0)),
+        values: parts[0].1.clone(),
+        vectors: assemble(a.rows, a.cols, parts.iter().map(|part| &part.2)),
+    }
+}
+
 /// A product and its operands as they are stored.
 pub struct Case {
     /// What is asked for.
@@ -320,6 +416,11 @@ pub fn lies_in(triangle: Triangle, i: usize, j: usize) -> bool {
     }
 }
 
+/// A matrix that is not a number outside of a triangle.
+pub fn shown_in(triangle: Triangle, a: &Dense) -> Dense {
+    Dense::from_fn(a.rows, a.cols, |i, j| if lies_in(triangle, i, j) { a.at(i, j) } else { NAN })
+}
+
 /// A as a solver may use it: outside the form's triangle 0, and ones on a unit diagonal.
 pub fn read_as(form: Triangular, a: &Dense) -> Dense {
     Dense::from_fn(a.rows, a.cols, |i, j| match (i == j, form.diagonal) {
@@ -339,9 +440,7 @@ pub fn lower_and_upper(factor: &Dense) -> [Dense; 2] {
 pub fn check_cholesky(ranks: &impl Ranks, deal: Deal, triangle: Triangle, a: &Dense, b: &Dense) -> f64 {
     let (n, dtype) = (a.rows, deal.dtype);
     let what = format!("Cholesky {triangle:?} {deal:?} n {n} nrhs {}", b.cols);
-    let shown =
-        Dense::from_fn(n, n, |i, j| if lies_in(triangle, i, j) { a.at(i, j) } else { crate::dense::NAN });
-    let solved = cholesky(ranks, deal, triangle, &shown, b);
+    let solved = cholesky(ranks, deal, triangle, &shown_in(triangle, a), b);
     assert_eq!(solved.info, 0, "{what}");
     let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
     let factor = read_as(form, &solved.factor);
@@ -412,6 +511,81 @@ fn triangular_matrix(n: usize, dtype: DType, form: Triangular, hidden: Complex) 
     a
 }
 
+/// Hermitian matrices of order n of all kinds that eigensolvers treat in ways of their own, with their
+/// eigenvalues where those are known.
+pub fn hermitian_matrices(n: usize, dtype: DType) -> Vec<(&'static str, Dense, Option<Vec<f64>>)> {
+    let with = |value: &dyn Fn(usize) -> f64| (0..n).map(value).collect::<Vec<f64>>();
+    let clusters = with(&|k| if k < n / 3 { -2.0 } else { 1.0 + (k / (n / 3 + 1)) as f64 * 1e-5 });
+    let half = with(&|k| k.saturating_sub(n / 2) as f64);
+    // Not in order.
+    let scattered = with(&|k| (k * 7 % n.max(1)) as f64 - n as f64 / 3.0);
+    let mut sorted = scattered.clone();
+    sorted.sort_by(f64::total_cmp);
+    vec![
+        ("arbitrary", Dense::hermitian(n, dtype, 1), None),
+        ("definite", Dense::definite(n, dtype), None),
+        ("identity", Dense::diagonal(&vec![1.0; n]), Some(vec![1.0; n])),
+        ("zero", Dense::diagonal(&vec![0.0; n]), Some(vec![0.0; n])),
+        ("diagonal", Dense::diagonal(&scattered), Some(sorted)),
+        ("clustered", Dense::with_spectrum(&clusters, dtype), Some(clusters)),
+        ("rank-deficient", Dense::with_spectrum(&half, dtype), Some(half)),
+    ]
+}
+
+/// Checks eigenvalues and eigenvectors of A, of which the solver only gets the lower triangle: by the residual,
+/// by the values alone, and by the values where they are known. Rounding may add up to `growth` times what it
+/// usually does. Gives the residual in ε·‖A‖.
+pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f64]>, growth: f64) -> f64 {
+    let (n, dtype) = (a.rows, deal.dtype);
+    let what = format!("eigen {deal:?} n {n}");
+    let shown = shown_in(Triangle::Lower, a);
+    let [with, alone] = [true, false].map(|wants_vectors| eigen(ranks, deal, &shown, wants_vectors));
+    assert_eq!([with.info, alone.info], [0, 0], "{what}");
+    let residual = check_eigenpairs(a, &with.values, &with.vectors.unwrap(), dtype, growth, &what);
+    check_ascending(&alone.values, &what);
+    let allowed = growth * rounding(n) * epsilon(dtype) * a.one_norm();
+    for (name, expected) in [("with vectors", Some(&with.values[..])), ("known", known)] {
+        for (k, (value, expected)) in alone.values.iter().zip(expected.into_iter().flatten()).enumerate() {
+            let distance = (value - expected).abs();
+            assert!(distance <= allowed, "{what}: value {k} alone is {value:e}, {name} {expected:e}");
+        }
+    }
+    residual
+}
+
+/// Checks the reduction of A·v = λ·B·v by L·C·Lᴴ = A, and by the residual of the vectors that it leads to, which
+/// it gives in ε·(‖A‖ + ‖B‖·max|λ|)·‖V‖.
+pub fn check_reduce(ranks: &impl Ranks, deal: Deal, n: usize) -> f64 {
+    let dtype = deal.dtype;
+    let what = format!("reduction {deal:?} n {n}");
+    let form = Triangular { triangle: Triangle::Lower, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
+    let mut factor = triangular_matrix(n, dtype, form, NAN);
+    // As a Cholesky factor has it.
+    (0..n).for_each(|i| factor.set(i, i, (factor.at(i, i).0.abs(), 0.0)));
+    let a = Dense::hermitian(n, dtype, 1);
+    let solved = reduce(ranks, deal, &shown_in(Triangle::Lower, &a), &factor);
+
+    let l = read_as(form, &factor);
+    let adjoint = l.op(Op::ConjugateTranspose);
+    let c = solved.reduced.mirrored();
+    let bound = l.magnitude().times(&c.magnitude()).times(&adjoint.magnitude());
+    let distance = l.times(&c).times(&adjoint).distance(&a, &bound);
+    assert!(distance <= tolerance(dtype, n), "{what}: L·C·Lᴴ − A is {distance:e} of |L|·|C|·|Lᴴ|");
+
+    check_ascending(&solved.values, &what);
+    let (b, v) = (l.times(&adjoint), &solved.vectors);
+    let right = b.times(v).times(&Dense::diagonal(&solved.values));
+    let residual = a.times(v).minus(&right).one_norm();
+    let largest = solved.values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let unit = epsilon(dtype) * (a.one_norm() + b.one_norm() * largest) * v.one_norm();
+    assert!(residual <= rounding(n) * unit, "{what}: residual {residual:e} of {unit:e}");
+    // The vectors are orthonormal in B, so none is left out or comes twice.
+    let gram = v.op(Op::ConjugateTranspose).times(&b).times(v).minus(&Dense::diagonal(&vec![1.0; n]));
+    let allowed = rounding(n) * epsilon(dtype) * b.one_norm() * v.one_norm().powi(2);
+    assert!(gram.one_norm() <= allowed, "{what}: I − Vᴴ·B·V is {:e} above {allowed:e}", gram.one_norm());
+    if residual == 0.0 { 0.0 } else { residual / unit }
+}
+
 /// Checks all triangular solves: op(A)·X = B componentwise. Gives the largest |B − op(A)·X| in units of
 /// ε·|op(A)|·|X|.
 pub fn check_triangular(ranks: &impl Ranks, deal: Deal, n: usize, nrhs: usize) -> f64 {
@@ -422,7 +596,7 @@ pub fn check_triangular(ranks: &impl Ranks, deal: Deal, n: usize, nrhs: usize) -
         }
     }
     let b = Dense::arbitrary(n, nrhs, deal.dtype, 5);
-    let hide = |form| triangular_matrix(n, deal.dtype, form, crate::dense::NAN);
+    let hide = |form| triangular_matrix(n, deal.dtype, form, NAN);
     let solutions = triangular(ranks, deal, &forms, hide, &b);
     let mut worst = 0.0_f64;
     for (&form, x) in forms.iter().zip(&solutions) {
@@ -456,7 +630,7 @@ pub fn check_multiply(
         let matrix = |[rows, cols]: [usize; 2], seed| Dense::arbitrary(rows, cols, dtype, seed);
         // With β = 0 nothing is read from C.
         let c = match beta {
-            0.0 => Dense::from_fn(m, n, |_, _| crate::dense::NAN),
+            0.0 => Dense::from_fn(m, n, |_, _| NAN),
             _ => matrix([m, n], 13),
         };
         Case {

@@ -32,7 +32,7 @@ pub fn test() -> Outcome {
             .args(["test", "--release", "--package", "meshsolve-tests", "--test", "gpu_ranks"])
             .args(["--", "--include-ignored"]))
     });
-    suite.step("solver on two GPUs", || {
+    suite.step("solver on one GPU and on two", || {
         run(cargo()
             .args(["test", "--release", "--package", "meshsolve-tests", "--test", "gpu_solver"])
             .args(["--", "--include-ignored", "--test-threads=1"]))

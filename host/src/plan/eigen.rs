@@ -106,8 +106,8 @@ impl EigenPlan {
             // The solver's rows lie along the caller's columns, which no placement of B follows.
             View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
         };
-        let b = (task == EigenTask::Solve)
-            .then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
+        let b =
+            (task == EigenTask::Solve).then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
         let [inputs, outputs] = operands(request, &a, v.as_ref(), b.as_ref());
 
         let way = |plan, reverse, in_place| Way { plan, reverse, in_place };
@@ -119,7 +119,20 @@ impl EigenPlan {
         let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
         let price = Price::of_eigen(&a, &ways, fetched, eigen_flops(request));
         let (request, considered) = (request.clone(), Vec::new());
-        Ok(Self { request, candidate, considered, price, tile, b_placements, a, v, b, roles, inputs, outputs })
+        Ok(Self {
+            request,
+            candidate,
+            considered,
+            price,
+            tile,
+            b_placements,
+            a,
+            v,
+            b,
+            roles,
+            inputs,
+            outputs,
+        })
     }
 
     /// The solver's process grid.

@@ -186,7 +186,8 @@ impl MatrixPlan {
     /// The way of `nrhs` right-hand sides, placed so: their rows follow the rows of `a`.
     pub(super) fn right_hand_sides(a: &Self, nrhs: u64, placements: Placements) -> Self {
         let rows = &a.rows;
-        let rows = Dimension::ordered(rows.extent(), rows.tile(), rows.procs(), placements.rows, rows.order());
+        let rows =
+            Dimension::ordered(rows.extent(), rows.tile(), rows.procs(), placements.rows, rows.order());
         // One tile column for each process column: the solver spreads wide right-hand sides, and no column
         // ever moves in stages 2 and 3.
         let procs = a.cols.procs();

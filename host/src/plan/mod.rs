@@ -31,8 +31,8 @@ pub use price::Price;
 pub use product::ProductPlan;
 pub use redistribute::{LocalBuffers, RedistributePlan};
 pub use request::{
-    Direction, EigenRequest, EigenTask, Layout, Method, Placements, ProductRequest, RedistributeRequest, Request,
-    SystemRequest, Task,
+    Direction, EigenRequest, EigenTask, Layout, Method, Placements, ProductRequest, RedistributeRequest,
+    Request, SystemRequest, Task,
 };
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -2,12 +2,10 @@
 
 use super::Operands;
 use super::redistribute::{Rank, solver_view};
-use crate::{DType, Result};
 use crate::communicator::Reduction;
 use crate::device::{Buffer, IndexMap, Triangle};
-use crate::layout::BlockCyclic;
 use crate::plan::{MatrixPlan, OperandSpec};
-use crate::solver::DistributedMatrix;
+use crate::{DType, Result};
 
 /// Words that decide the status, in the order in which they do. The first tells of non-finite input.
 const WORDS: u64 = 4;
@@ -103,7 +101,13 @@ impl<'a> Square<'a> {
 
     /// Brings the matrix to the solver, and sets the word `flag` of some rank to 1 if what is to be read is
     /// not finite; the diagonal of a triangular matrix of `unit_diagonal` is not.
-    pub(super) fn bring(&self, caller: Buffer, work: Buffer, unit_diagonal: bool, flag: Buffer) -> Result<()> {
+    pub(super) fn bring(
+        &self,
+        caller: Buffer,
+        work: Buffer,
+        unit_diagonal: bool,
+        flag: Buffer,
+    ) -> Result<()> {
         let Self { plan, rank, part, .. } = self;
         if *part == Triangle::Both {
             return rank.forward_whole(plan, caller, work, flag);
@@ -141,13 +145,6 @@ impl<'a> Square<'a> {
         self.rank.communicator.all_reduce(Reduction::MaxI32, flag)?;
         self.set_identity(work, Some(flag))
     }
-}
-
-/// A matrix without columns beside `a`: right-hand sides where there are none.
-pub(super) fn no_columns(a: &DistributedMatrix, rank: u64) -> DistributedMatrix {
-    let rows = a.rows.count(a.grid.coordinate(rank).row).max(1);
-    let cols = BlockCyclic::new(0, 1, a.grid.cols());
-    DistributedMatrix { cols, leading_dimension: rows, data: Buffer::EMPTY, ..*a }
 }
 
 /// Consecutive windows of `sizes` bytes.

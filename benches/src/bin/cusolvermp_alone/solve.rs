@@ -96,8 +96,11 @@ impl Bench<'_> {
         let words = [0, 4].map(|offset| window(&info).slice(offset, 4));
         let (routine, triangle) = (self.arguments.routine, system.triangle());
         let workspace = match routine {
-            Routine::Potrs => solver.cholesky_scratch(triangle, &matrix, &rhs)?,
-            Routine::LuSolve => solver.lu_scratch(&matrix, &rhs)?,
+            Routine::Potrs => (solver.cholesky_factor_scratch(triangle, &matrix)?)
+                .max(solver.cholesky_solve_scratch(triangle, &matrix, &rhs)?),
+            Routine::LuSolve => {
+                solver.lu_factor_scratch(&matrix)?.max(solver.lu_solve_scratch(&matrix, &rhs)?)
+            }
         };
         let workspace = Scratch::new(self.device, workspace)?;
         let column = stages.grid().coordinate(rank).col;

@@ -2,8 +2,8 @@
 
 use super::Value;
 use crate::solver::{Diagonal, Op, Product, Triangle, Triangular};
-use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::diag::DiagMut;
+use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::linalg::evd;
 use faer::linalg::matmul::{matmul, matmul_with_conj};
@@ -163,9 +163,11 @@ pub(super) fn triangular_solve<T: Element>(form: Triangular, a: &[T], b: &mut [T
 /// eigenvectors as columns. Returns 1 if the iteration did not converge, else 0.
 pub(super) fn eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option<&mut [T]>) -> i32 {
     let n = values.len();
+    if n == 0 {
+        return 0;
+    }
     let threads = faer::get_global_parallelism();
-    let wanted =
-        if vectors.is_some() { evd::ComputeEigenvectors::Yes } else { evd::ComputeEigenvectors::No };
+    let wanted = if vectors.is_some() { evd::ComputeEigenvectors::Yes } else { evd::ComputeEigenvectors::No };
     let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, threads, Default::default());
     let mut diagonal = vec![zero::<T>(); n];
     let outcome = evd::self_adjoint_evd(
