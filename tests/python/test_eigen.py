@@ -1,4 +1,4 @@
-"""Hermitian eigenproblems: values, vectors, generalised ones, and solves by them, on every grid in every dtype."""
+"""Hermitian eigenproblems and solves by them, on every grid in every dtype."""
 
 import itertools
 from functools import partial
@@ -122,20 +122,23 @@ def test_smoke(dtype):
 def test_tiny(n, grid):
     mesh = make_mesh(*grid)
     for dtype, tile in ((np.float32, 1), (np.complex128, 2), (np.float64, 64)):
-        a, b, metric = hermitian(n, dtype), right_hand_side(n, 2, dtype), positive_definite(n, dtype)
+        a = hermitian(n, dtype)
         w, v, status = meshsolve.syevd(a, tile, mesh, return_status=True)
         check_eigenpairs(a, w, v)
         assert int(status) == 0
-        check_eigenvalues(a, meshsolve.syevd(a, tile, mesh, return_eigenvectors=False))
-        check_eigenpairs(a, *linalg.eigh(a, metric, tile=tile, mesh=mesh), metric)
-        x = linalg.pinvh_solve(a, b, tile=tile, mesh=mesh)
-        assert (x.shape, x.dtype) == (b.shape, dtype)
-        if n:
-            check_pseudoinverse(a, x, b)
+    a = hermitian(n, np.complex64)
+    check_eigenvalues(a, meshsolve.syevd(a, 2, mesh, return_eigenvectors=False))
+    metric = positive_definite(n, np.complex64)
+    check_eigenpairs(a, *linalg.eigh(a, metric, tile=1, mesh=mesh), metric)
+    b = right_hand_side(n, 2, np.complex64)
+    x = linalg.pinvh_solve(a, b, tile=2, mesh=mesh)
+    assert (x.shape, x.dtype) == (b.shape, b.dtype)
+    if n:
+        check_pseudoinverse(a, x, b)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64], ids=dtype_id)
-@all_grids
+@some_grids
 def test_promised_triangle_alone_is_read(grid, dtype):
     mesh = make_mesh(*grid)
     a, metric = hermitian(N, dtype), positive_definite(N, dtype)
@@ -267,7 +270,8 @@ def test_subset_by_index():
             np.testing.assert_array_equal(np.asarray(w), np.asarray(every.eigenvalues)[first:end])
             np.testing.assert_array_equal(np.asarray(v), np.asarray(every.eigenvectors)[:, first:end])
             even = "y" if (end - first) % mesh.shape["y"] == 0 else None
-            check_sharding(v, mesh, "x", even)
+            if first < end:
+                check_sharding(v, mesh, "x", even)
             check_sharding(w, mesh)
         w = linalg.eigvalsh(sharded, subset_by_index=(3, 5), tile=4)
         np.testing.assert_allclose(w, every.eigenvalues[3:5], rtol=1e-3 if dtype == np.float32 else 1e-12)
@@ -291,7 +295,7 @@ def test_with_a_metric(grid, dtype):
             w, v = linalg.eigh(*sharded, tile=tile, layout=layout)
             check_eigenpairs(a, w, v, metric)
             check_sharding(v, mesh, "x", "y")
-            check_eigenvalues(a, linalg.eigvalsh(*sharded, tile=tile, layout=layout), metric)
+        check_eigenvalues(a, linalg.eigvalsh(*sharded, tile=tile, layout="auto"), metric)
 
 
 def test_a_metric_from_elsewhere():
@@ -325,7 +329,7 @@ def test_metric_that_is_not_positive_definite(grid, row):
 
 
 def check_pseudoinverse(a, x, b, rcond=None) -> None:
-    """Fails unless ``x`` is pinv(a) b, by NumPy in double precision: ‖Δ‖₁ ≤ 10 √n ε ‖a‖ ‖pinv(a)‖ ‖x‖₁."""
+    """Fails unless ``x`` is pinv(a) b, by NumPy in double precision: ‖Δ‖₁ ≤ 10 √n ε ‖a‖ ‖pinv(a)‖² ‖b‖₁."""
     n, epsilon = len(a), np.finfo(a.dtype).eps
     rcond = 10 * n * epsilon if rcond is None else rcond
     wide = np.promote_types(a.dtype, np.float64)
@@ -333,10 +337,9 @@ def check_pseudoinverse(a, x, b, rcond=None) -> None:
     assert x.dtype == b.dtype
     assert x.shape == b.shape
     expected, x = ((inverse @ b.astype(wide)).reshape(n, -1), np.asarray(x).astype(wide).reshape(n, -1))
-    condition = np.linalg.norm(a.astype(wide), 2) * np.linalg.norm(inverse, 2)
     difference = np.abs(x - expected).sum(axis=0).max()
-    size = np.linalg.norm(inverse, 2) * np.abs(b).sum(axis=0).max()
-    bound = 10 * np.sqrt(n) * epsilon * condition * size
+    size, inverse_size = np.linalg.norm(a.astype(wide), 2), np.linalg.norm(inverse, 2)
+    bound = 10 * np.sqrt(n) * epsilon * size * inverse_size**2 * np.abs(b).reshape(n, -1).sum(axis=0).max()
     # A comparison with NaN is false.
     assert difference <= bound, f"‖x − pinv(a) b‖₁ = {difference:.3g}, needed ≤ {bound:.3g}"
 
@@ -348,7 +351,9 @@ def test_pinvh_solve(grid, dtype):
     a = rank_deficient(N, dtype)
     sharded = put(a, mesh, "x", "y")
     placements = ((N, ("x", "y")), (1, ("x",)), (None, ()), (3, ()), (None, ("x",)))
-    for (tile, layout), (k, spec) in shared_out(itertools.product(WAYS, placements), dtype):
+    # Each way with two of the dtypes, each placement with two or with all.
+    cases = zip(itertools.cycle(WAYS), (*placements, *placements[:2]), strict=False)
+    for (tile, layout), (k, spec) in shared_out(cases, dtype):
         b = right_hand_side(N, k, dtype)
         x = linalg.pinvh_solve(sharded, put(b, mesh, *spec), tile=tile, layout=layout)
         check_pseudoinverse(a, x, b)
