@@ -43,6 +43,17 @@ pub fn record(arguments: &Arguments) -> Result<(), Failure> {
                     };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
+                    let print = |call: &str, nrhs: u64, bytes: u64| {
+                        let dtype = dtype.name();
+                        println!("{call},{dtype},{n},{nrhs},{tile},{rows}x{cols},{rank},{bytes}");
+                    };
+                    for (call, bytes) in [
+                        ("syevd", solver.eigen_scratch(&a, Some(&a))?),
+                        ("syevd-values", solver.eigen_scratch(&a, None)?),
+                        ("sygst", solver.reduce_scratch(&a, &a)?),
+                    ] {
+                        print(call, 0, bytes);
+                    }
                     for (nrhs, b) in [(1, matrix(1, 1)), (n, matrix(n, tile))] {
                         for (call, bytes) in [
                             ("potrf+potrs", solver.cholesky_scratch(Triangle::Lower, &a, &b)?),
@@ -50,10 +61,7 @@ pub fn record(arguments: &Arguments) -> Result<(), Failure> {
                             ("trsm", solver.triangular_scratch(form, &a, &b)?),
                             ("gemm", solver.multiply_scratch(product, &a, &b, &b)?),
                         ] {
-                            println!(
-                                "{call},{},{n},{nrhs},{tile},{rows}x{cols},{rank},{bytes}",
-                                dtype.name()
-                            );
+                            print(call, nrhs, bytes);
                         }
                     }
                 }
