@@ -390,8 +390,10 @@ fn a_grid_of_another_size_is_refused() {
     let solver = FaerSolver::new(communicator);
     let product = Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
     for refusal in [
-        solver.cholesky_scratch(Triangle::Lower, &matrix, &matrix),
-        solver.lu_scratch(&matrix, &matrix),
+        solver.cholesky_factor_scratch(Triangle::Lower, &matrix),
+        solver.cholesky_solve_scratch(Triangle::Lower, &matrix, &matrix),
+        solver.lu_factor_scratch(&matrix),
+        solver.lu_solve_scratch(&matrix, &matrix),
         solver.eigen_scratch(&matrix, None),
         solver.reduce_scratch(&matrix, &matrix),
         solver.multiply_scratch(product, &matrix, &matrix, &matrix),

@@ -204,11 +204,13 @@ pub fn cholesky(ranks: &impl Ranks, deal: Deal, triangle: Triangle, a: &Dense, b
     let parts = ranks.each(deal.grid, |rank| {
         let (a_part, b_part) = (Part::new(rank, square, a), Part::new(rank, deal, b));
         let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
-        let scratch = rank.scratch(rank.solver.cholesky_scratch(triangle, &a_matrix, &b_matrix));
+        let to_factor = rank.scratch(rank.solver.cholesky_factor_scratch(triangle, &a_matrix));
+        let to_solve = rank.scratch(rank.solver.cholesky_solve_scratch(triangle, &a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
-        rank.solver.cholesky_factor(triangle, &a_matrix, scratch.buffer, factor_info).unwrap();
-        rank.solver.cholesky_solve(triangle, &a_matrix, &b_matrix, scratch.buffer, solve_info).unwrap();
-        rank.assert_within(&scratch);
+        rank.solver.cholesky_factor(triangle, &a_matrix, to_factor.buffer, factor_info).unwrap();
+        rank.solver.cholesky_solve(triangle, &a_matrix, &b_matrix, to_solve.buffer, solve_info).unwrap();
+        rank.assert_within(&to_factor);
+        rank.assert_within(&to_solve);
         assert_eq!(rank.read_word(solve_info), 0);
         (a_part.elements(rank), b_part.elements(rank), rank.read_word(factor_info))
     });
@@ -232,11 +234,13 @@ pub fn lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense) -> Solved {
         let bytes = pivot_bytes(a_matrix.cols, col as u64);
         let words = rank.memory.upload(&UNTOUCHED.to_ne_bytes().repeat(bytes as usize / 8 + deal.tile[0]));
         let pivots = words.slice(0, bytes);
-        let scratch = rank.scratch(rank.solver.lu_scratch(&a_matrix, &b_matrix));
+        let to_factor = rank.scratch(rank.solver.lu_factor_scratch(&a_matrix));
+        let to_solve = rank.scratch(rank.solver.lu_solve_scratch(&a_matrix, &b_matrix));
         let [factor_info, solve_info] = [rank.word(), rank.word()];
-        rank.solver.lu_factor(&a_matrix, pivots, scratch.buffer, factor_info).unwrap();
-        rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, scratch.buffer, solve_info).unwrap();
-        rank.assert_within(&scratch);
+        rank.solver.lu_factor(&a_matrix, pivots, to_factor.buffer, factor_info).unwrap();
+        rank.solver.lu_solve(&a_matrix, pivots, &b_matrix, to_solve.buffer, solve_info).unwrap();
+        rank.assert_within(&to_factor);
+        rank.assert_within(&to_solve);
         assert_eq!(rank.read_word(solve_info), 0);
         let words = rank.memory.download(words);
         let words: Vec<i64> =

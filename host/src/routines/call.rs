@@ -4,9 +4,7 @@ use super::Operands;
 use super::redistribute::{Rank, solver_view};
 use crate::communicator::Reduction;
 use crate::device::{Buffer, IndexMap, Triangle};
-use crate::layout::BlockCyclic;
 use crate::plan::{MatrixPlan, OperandSpec};
-use crate::solver::DistributedMatrix;
 use crate::{DType, Result};
 
 /// Words that decide the status, in the order in which they do. The first tells of non-finite input.
@@ -147,13 +145,6 @@ impl<'a> Square<'a> {
         self.rank.communicator.all_reduce(Reduction::MaxI32, flag)?;
         self.set_identity(work, Some(flag))
     }
-}
-
-/// A matrix without columns beside `a`: right-hand sides where there are none.
-pub(super) fn no_columns(a: &DistributedMatrix, rank: u64) -> DistributedMatrix {
-    let rows = a.rows.count(a.grid.coordinate(rank).row).max(1);
-    let cols = BlockCyclic::new(0, 1, a.grid.cols());
-    DistributedMatrix { cols, leading_dimension: rows, data: Buffer::EMPTY, ..*a }
 }
 
 /// Consecutive windows of `sizes` bytes.

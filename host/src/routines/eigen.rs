@@ -1,6 +1,6 @@
 //! Hermitian eigenproblems, each by its [`EigenPlan`].
 
-use super::call::{Named, Square, Status, cut, no_columns};
+use super::call::{Named, Square, Status, cut};
 use super::redistribute::{Rank, distributed, solver_view};
 use super::{Backend, Operands};
 use crate::communicator::Ballot;
@@ -38,7 +38,7 @@ pub fn eigen(plan: &EigenPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let solver = backend.solver()?;
     let named = Named { inputs: plan.inputs(), outputs: plan.outputs(), operands };
     let matrices = Matrices::new(plan, &named);
-    let memory = matrices.scratch(plan, device, solver, communicator.rank());
+    let memory = matrices.scratch(plan, device, solver);
     communicator.agree(Ballot { fingerprint, verdict: memory.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, sizes) = memory?;
     // The solver's workspace comes first, with the full alignment of the allocation.
@@ -82,12 +82,11 @@ impl Matrices {
         plan: &EigenPlan,
         device: &'d dyn Device,
         solver: &dyn Solver,
-        rank: u64,
     ) -> Result<(Scratch<'d>, [u64; 3])> {
         let mut workspace = solver.eigen_scratch(&self.a, self.v.as_ref())?;
         let mut needs = |bytes: u64| workspace = workspace.max(bytes);
         if let Some(metric) = &self.metric {
-            needs(solver.cholesky_scratch(Triangle::Lower, metric, &no_columns(metric, rank))?);
+            needs(solver.cholesky_factor_scratch(Triangle::Lower, metric)?);
             needs(solver.reduce_scratch(&self.a, metric)?);
             if let Some(v) = &self.v {
                 needs(solver.triangular_scratch(BACK, metric, v)?);

@@ -1,10 +1,11 @@
 //! Square systems op(A)·X = B and the parts of their solution, each by its [`SystemPlan`].
 
-use super::call::{Named, Square, Status, cut, no_columns};
+use super::call::{Named, Square, Status, cut};
 use super::redistribute::{Rank, distributed, solver_view};
 use super::{Backend, Operands};
 use crate::communicator::{Ballot, Reduction};
 use crate::device::{Buffer, Device, MatrixView, Scratch};
+use crate::layout::BlockCyclic;
 use crate::plan::{MatrixPlan, Method, STATUS_BYTES, SystemPlan, Task};
 use crate::solver::{Diagonal, DistributedMatrix, Op, Solver, Triangular, pivot_bytes};
 use crate::{DType, Result};
@@ -69,18 +70,33 @@ fn scratch<'d>(
     let matrix = distributed(plan.a(), solver_buffer(named));
     let rhs = right_hand_sides(plan, &matrix, named, rank);
     let request = plan.request();
-    let workspace = match request.method {
-        Method::Cholesky => solver.cholesky_scratch(plan.triangle(), &matrix, &rhs)?,
-        Method::Lu if request.op == Op::NoTranspose => solver.lu_scratch(&matrix, &rhs)?,
-        Method::Lu => {
-            let mut most = 0;
-            for form in transposed_factors(request.op) {
-                most = solver.triangular_scratch(form, &matrix, &rhs)?.max(most);
+    let mut workspace = 0;
+    let mut needs = |bytes: u64| workspace = bytes.max(workspace);
+    let (factors, solves) = (request.task != Task::Apply, rhs.cols.extent() > 0);
+    match request.method {
+        Method::Cholesky => {
+            if factors {
+                needs(solver.cholesky_factor_scratch(plan.triangle(), &matrix)?);
             }
-            most
+            if solves {
+                needs(solver.cholesky_solve_scratch(plan.triangle(), &matrix, &rhs)?);
+            }
         }
-        Method::Triangular => solver.triangular_scratch(triangular(plan), &matrix, &rhs)?,
-    };
+        Method::Lu => {
+            if factors {
+                needs(solver.lu_factor_scratch(&matrix)?);
+            }
+            if solves && request.op == Op::NoTranspose {
+                needs(solver.lu_solve_scratch(&matrix, &rhs)?);
+            }
+            if request.op != Op::NoTranspose {
+                for form in transposed_factors(request.op) {
+                    needs(solver.triangular_scratch(form, &matrix, &rhs)?);
+                }
+            }
+        }
+        Method::Triangular => needs(solver.triangular_scratch(triangular(plan), &matrix, &rhs)?),
+    }
     let sizes = [
         workspace.next_multiple_of(16),
         STATUS_BYTES,
@@ -103,6 +119,13 @@ fn right_hand_sides(
         (None, Task::Invert) => distributed(plan.a(), inverse_buffer(named)),
         (None, _) => no_columns(matrix, rank),
     }
+}
+
+/// A matrix without columns beside `a`: right-hand sides where there are none.
+fn no_columns(a: &DistributedMatrix, rank: u64) -> DistributedMatrix {
+    let rows = a.rows.count(a.grid.coordinate(rank).row).max(1);
+    let cols = BlockCyclic::new(0, 1, a.grid.cols());
+    DistributedMatrix { cols, leading_dimension: rows, data: Buffer::EMPTY, ..*a }
 }
 
 /// The solver's buffer of an inverse.

@@ -110,7 +110,7 @@ impl<'a> CusolverMpSolver<'a> {
         }
         let kept = &mut *self.enter()?;
         let call = self.sygvd(kept, [a, metric], Buffer::EMPTY, vectors, Buffer::EMPTY)?;
-        self.scratch(kept, &[call])
+        self.scratch(kept, &call)
     }
 
     /// Eigenvalues, and vectors if a matrix for them is given, of A·v = λ·B·v with positive definite B in one call
@@ -172,11 +172,9 @@ impl<'a> CusolverMpSolver<'a> {
             .map_err(|failure| self.failure(call.key.function, failure).context("asking for workspace"))
     }
 
-    /// The most device scratch that one of the calls takes, in bytes.
-    fn scratch(&self, kept: &mut Kept, calls: &[Call]) -> Result<u64> {
-        let bytes = calls.iter().map(|call| Ok(self.workspace(kept, call)?.device as u64));
-        let most = bytes.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
-        Ok(most.next_multiple_of(256))
+    /// The device scratch that a call takes, in bytes.
+    fn scratch(&self, kept: &mut Kept, call: &Call) -> Result<u64> {
+        Ok((self.workspace(kept, call)?.device as u64).next_multiple_of(256))
     }
 
     /// Makes the call, with `scratch` on the device and kept memory on the host.
@@ -264,22 +262,14 @@ struct Memory {
 }
 
 impl Solver for CusolverMpSolver<'_> {
-    fn cholesky_scratch(
-        &self,
-        triangle: Triangle,
-        a: &DistributedMatrix,
-        b: &DistributedMatrix,
-    ) -> Result<u64> {
-        check_system(self.rank, self.process_grid, a, b)?;
+    fn cholesky_factor_scratch(&self, triangle: Triangle, a: &DistributedMatrix) -> Result<u64> {
+        check_factor(self.rank, self.process_grid, a)?;
         if is_empty(a) {
             return Ok(0);
         }
         let kept = &mut *self.enter()?;
-        let mut calls = vec![self.potrf(kept, triangle, a, Buffer::EMPTY)?];
-        if !is_empty(b) {
-            calls.push(self.potrs(kept, triangle, a, b, Buffer::EMPTY)?);
-        }
-        self.scratch(kept, &calls)
+        let call = self.potrf(kept, triangle, a, Buffer::EMPTY)?;
+        self.scratch(kept, &call)
     }
 
     fn cholesky_factor(
@@ -296,6 +286,21 @@ impl Solver for CusolverMpSolver<'_> {
         let kept = &mut *self.enter()?;
         let call = self.potrf(kept, triangle, a, info)?;
         self.run(kept, &call, scratch)
+    }
+
+    fn cholesky_solve_scratch(
+        &self,
+        triangle: Triangle,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64> {
+        check_system(self.rank, self.process_grid, a, b)?;
+        if is_empty(b) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.potrs(kept, triangle, a, b, Buffer::EMPTY)?;
+        self.scratch(kept, &call)
     }
 
     fn cholesky_solve(
@@ -315,17 +320,14 @@ impl Solver for CusolverMpSolver<'_> {
         self.run(kept, &call, scratch)
     }
 
-    fn lu_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
-        check_system(self.rank, self.process_grid, a, b)?;
+    fn lu_factor_scratch(&self, a: &DistributedMatrix) -> Result<u64> {
+        check_factor(self.rank, self.process_grid, a)?;
         if is_empty(a) {
             return Ok(0);
         }
         let kept = &mut *self.enter()?;
-        let mut calls = vec![self.getrf(kept, a, Buffer::EMPTY, Buffer::EMPTY)?];
-        if !is_empty(b) {
-            calls.push(self.getrs(kept, a, Buffer::EMPTY, b, Buffer::EMPTY)?);
-        }
-        self.scratch(kept, &calls)
+        let call = self.getrf(kept, a, Buffer::EMPTY, Buffer::EMPTY)?;
+        self.scratch(kept, &call)
     }
 
     fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
@@ -337,6 +339,16 @@ impl Solver for CusolverMpSolver<'_> {
         let kept = &mut *self.enter()?;
         let call = self.getrf(kept, a, pivots, info)?;
         self.run(kept, &call, scratch)
+    }
+
+    fn lu_solve_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+        check_system(self.rank, self.process_grid, a, b)?;
+        if is_empty(b) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.getrs(kept, a, Buffer::EMPTY, b, Buffer::EMPTY)?;
+        self.scratch(kept, &call)
     }
 
     fn lu_solve(
@@ -369,7 +381,7 @@ impl Solver for CusolverMpSolver<'_> {
         }
         let kept = &mut *self.enter()?;
         let call = self.trsm(kept, form, a, b)?;
-        self.scratch(kept, &[call])
+        self.scratch(kept, &call)
     }
 
     fn triangular_solve(
@@ -395,7 +407,7 @@ impl Solver for CusolverMpSolver<'_> {
         }
         let kept = &mut *self.enter()?;
         let call = self.syevd(kept, a, Buffer::EMPTY, vectors, Buffer::EMPTY)?;
-        self.scratch(kept, &[call])
+        self.scratch(kept, &call)
     }
 
     fn eigen(
@@ -424,7 +436,7 @@ impl Solver for CusolverMpSolver<'_> {
         }
         let kept = &mut *self.enter()?;
         let call = self.sygst(kept, a, factor, Buffer::EMPTY)?;
-        self.scratch(kept, &[call])
+        self.scratch(kept, &call)
     }
 
     fn reduce(
@@ -457,7 +469,7 @@ impl Solver for CusolverMpSolver<'_> {
         }
         let kept = &mut *self.enter()?;
         let call = self.gemm(kept, product, a, b, c)?;
-        self.scratch(kept, &[call])
+        self.scratch(kept, &call)
     }
 
     fn multiply(

@@ -44,6 +44,11 @@ impl<'c> FaerSolver<'c> {
         self.owners().map(|owner| part_bytes(m, owner)).sum()
     }
 
+    /// Bytes of all of `a`, of all of `b`, and of what travels.
+    fn system_bytes(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> [u64; 3] {
+        [self.whole_bytes(a), self.whole_bytes(b), self.packed_bytes(a).max(self.packed_bytes(b))]
+    }
+
     /// Cuts `packed` into the parts that travel through this rank, and names the other side.
     fn pieces(&self, m: &DistributedMatrix, packed: Buffer) -> Vec<Message> {
         let mut offset = 0;
@@ -142,8 +147,7 @@ impl<'c> FaerSolver<'c> {
         scratch: Buffer,
         info: Buffer,
     ) -> Result<()> {
-        let packed = self.packed_bytes(a).max(self.packed_bytes(b));
-        let [factor, solution, packed] = cut(scratch, [self.whole_bytes(a), self.whole_bytes(b), packed]);
+        let [factor, solution, packed] = cut(scratch, self.system_bytes(a, b));
         self.gather::<T>(a, Some(triangle), factor, packed)?;
         self.gather::<T>(b, None, solution, packed)?;
         if self.is_root() {
@@ -226,8 +230,7 @@ impl<'c> FaerSolver<'c> {
         b: &DistributedMatrix,
         scratch: Buffer,
     ) -> Result<()> {
-        let packed = self.packed_bytes(a).max(self.packed_bytes(b));
-        let [factor, solution, packed] = cut(scratch, [self.whole_bytes(a), self.whole_bytes(b), packed]);
+        let [factor, solution, packed] = cut(scratch, self.system_bytes(a, b));
         self.gather::<T>(a, None, factor, packed)?;
         self.gather::<T>(b, None, solution, packed)?;
         if self.is_root() {
@@ -240,8 +243,7 @@ impl<'c> FaerSolver<'c> {
 
     /// Bytes of all of `a`, of all vectors, and of what travels.
     fn eigen_bytes(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> [u64; 3] {
-        let [whole, packed] = vectors.map_or([0; 2], |v| [self.whole_bytes(v), self.packed_bytes(v)]);
-        [self.whole_bytes(a), whole, packed.max(self.packed_bytes(a))]
+        vectors.map_or([self.whole_bytes(a), 0, self.packed_bytes(a)], |v| self.system_bytes(a, v))
     }
 
     fn eigen_as<T: Element>(
@@ -370,15 +372,9 @@ macro_rules! with_element {
 }
 
 impl Solver for FaerSolver<'_> {
-    fn cholesky_scratch(
-        &self,
-        _triangle: Triangle,
-        a: &DistributedMatrix,
-        b: &DistributedMatrix,
-    ) -> Result<u64> {
-        self.check_system(a, b)?;
-        let packed = self.packed_bytes(a).max(self.packed_bytes(b));
-        Ok(self.whole_bytes(a) + self.whole_bytes(b) + packed)
+    fn cholesky_factor_scratch(&self, _triangle: Triangle, a: &DistributedMatrix) -> Result<u64> {
+        self.check_factor(a)?;
+        Ok(self.whole_bytes(a) + self.packed_bytes(a))
     }
 
     fn cholesky_factor(
@@ -390,6 +386,16 @@ impl Solver for FaerSolver<'_> {
     ) -> Result<()> {
         self.check_factor(a)?;
         with_element!(a, self.cholesky_factor_as(triangle, a, scratch, info))
+    }
+
+    fn cholesky_solve_scratch(
+        &self,
+        _triangle: Triangle,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64> {
+        self.check_system(a, b)?;
+        Ok(self.system_bytes(a, b).into_iter().sum())
     }
 
     fn cholesky_solve(
@@ -404,15 +410,20 @@ impl Solver for FaerSolver<'_> {
         with_element!(a, self.cholesky_solve_as(triangle, a, b, scratch, info))
     }
 
-    fn lu_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
-        self.check_system(a, b)?;
-        Ok(self.lu_bytes(a, Some(b)).into_iter().sum())
+    fn lu_factor_scratch(&self, a: &DistributedMatrix) -> Result<u64> {
+        self.check_factor(a)?;
+        Ok(self.lu_bytes(a, None).into_iter().sum())
     }
 
     fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
         self.check_factor(a)?;
         checks::check_pivots(self.communicator.rank(), a, pivots)?;
         with_element!(a, self.lu_factor_as(a, pivots, scratch, info))
+    }
+
+    fn lu_solve_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+        self.check_system(a, b)?;
+        Ok(self.lu_bytes(a, Some(b)).into_iter().sum())
     }
 
     fn lu_solve(
@@ -435,8 +446,7 @@ impl Solver for FaerSolver<'_> {
         b: &DistributedMatrix,
     ) -> Result<u64> {
         self.check_system(a, b)?;
-        let packed = self.packed_bytes(a).max(self.packed_bytes(b));
-        Ok(self.whole_bytes(a) + self.whole_bytes(b) + packed)
+        Ok(self.system_bytes(a, b).into_iter().sum())
     }
 
     fn triangular_solve(

@@ -112,13 +112,8 @@ pub fn pivot_bytes(cols: BlockCyclic, col: u64) -> u64 {
 /// `info` is a signed 32-bit word on the device: 0, or what the method says. It may be set on one rank
 /// only: callers reduce it.
 pub trait Solver {
-    /// Device scratch in bytes for [`Solver::cholesky_factor`] and [`Solver::cholesky_solve`].
-    fn cholesky_scratch(
-        &self,
-        triangle: Triangle,
-        a: &DistributedMatrix,
-        b: &DistributedMatrix,
-    ) -> Result<u64>;
+    /// Device scratch in bytes for [`Solver::cholesky_factor`].
+    fn cholesky_factor_scratch(&self, triangle: Triangle, a: &DistributedMatrix) -> Result<u64>;
 
     /// Factors Hermitian positive definite `a` in place: A = L·Lᴴ or Uᴴ·U (LAPACK's potrf). Only
     /// `triangle` is read and written.
@@ -132,6 +127,14 @@ pub trait Solver {
         info: Buffer,
     ) -> Result<()>;
 
+    /// Device scratch in bytes for [`Solver::cholesky_solve`].
+    fn cholesky_solve_scratch(
+        &self,
+        triangle: Triangle,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64>;
+
     /// Overwrites `b` with the solution of A·X = B, given the factor (LAPACK's potrs).
     fn cholesky_solve(
         &self,
@@ -142,8 +145,8 @@ pub trait Solver {
         info: Buffer,
     ) -> Result<()>;
 
-    /// Device scratch in bytes for [`Solver::lu_factor`] and [`Solver::lu_solve`].
-    fn lu_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64>;
+    /// Device scratch in bytes for [`Solver::lu_factor`].
+    fn lu_factor_scratch(&self, a: &DistributedMatrix) -> Result<u64>;
 
     /// Factors square `a` in place with partial pivoting: P·A = L·U, L with a unit diagonal that is not
     /// stored (LAPACK's getrf).
@@ -159,6 +162,9 @@ pub trait Solver {
     /// within the tile. Who has to know looks at the diagonal of U: its first element that is zero is the
     /// first that is not a finite number other than zero.
     fn lu_factor(&self, a: &DistributedMatrix, pivots: Buffer, scratch: Buffer, info: Buffer) -> Result<()>;
+
+    /// Device scratch in bytes for [`Solver::lu_solve`].
+    fn lu_solve_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64>;
 
     /// Overwrites `b` with the solution of A·X = B, given the factors and the pivots as
     /// [`Solver::lu_factor`] left them (LAPACK's getrs without transposition).

@@ -7,7 +7,6 @@ use super::gpus::{memory, window};
 use super::{Arguments, Failure, Routine};
 use cust::memory::DeviceBuffer;
 use meshsolve::device::{Buffer, Scratch};
-use meshsolve::layout::BlockCyclic;
 use meshsolve::plan::{EigenPlan, Plan};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
 use meshsolve::solver::{Diagonal, DistributedMatrix, Op, Solver, Triangle, Triangular};
@@ -116,9 +115,7 @@ fn measure_one(
     let mut sizes = vec![solver.eigen_scratch(&matrix, vectors.as_ref())?];
     if let Some(metric) = &metric {
         sizes.push(solver.eigen_with_metric_scratch(&matrix, metric, vectors.as_ref())?);
-        let cols = BlockCyclic::new(0, 1, matrix.grid.cols());
-        let no_columns = DistributedMatrix { cols, data: Buffer::EMPTY, ..matrix };
-        sizes.push(solver.cholesky_scratch(Triangle::Lower, metric, &no_columns)?);
+        sizes.push(solver.cholesky_factor_scratch(Triangle::Lower, metric)?);
         sizes.push(solver.reduce_scratch(&matrix, metric)?);
         if let Some(vectors) = &vectors {
             sizes.push(solver.triangular_scratch(BACK, metric, vectors)?);

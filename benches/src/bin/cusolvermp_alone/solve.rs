@@ -56,8 +56,9 @@ fn measure_one(
     let words = [0, 4].map(|offset| window(&info).slice(offset, 4));
     let triangle = system.triangle();
     let workspace = match is_lu {
-        true => solver.lu_scratch(&matrix, &rhs)?,
-        false => solver.cholesky_scratch(triangle, &matrix, &rhs)?,
+        true => solver.lu_factor_scratch(&matrix)?.max(solver.lu_solve_scratch(&matrix, &rhs)?),
+        false => (solver.cholesky_factor_scratch(triangle, &matrix)?)
+            .max(solver.cholesky_solve_scratch(triangle, &matrix, &rhs)?),
     };
     let workspace = Scratch::new(device, workspace)?;
     let column = stages.grid().coordinate(rank).col;

@@ -1,20 +1,82 @@
 //! Device workspace that the libraries ask for, in bytes: a line for each call, type, order and tile.
+//!
+//! Every rank is a process of its own on the first GPU, so that one GPU is enough for any grid: NCCL lets
+//! processes share a GPU if each claims to be a machine of its own. They only ask; nothing is computed.
 
 use super::gpus::{memory, on_each, window};
 use super::{Arguments, Failure};
 use meshsolve::DType;
-use meshsolve::communicator::nccl::{Members, NcclCommunicator, NcclGroup, Parent};
+use meshsolve::communicator::nccl::{
+    Members, NcclCommunicator, NcclGroup, Parent, new_unique_id, register_unique_id,
+};
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
 use meshsolve::solver::{Diagonal, DistributedMatrix, Op, Product, Solver, Triangle, Triangular};
+use std::env;
+use std::process::{Command, Stdio};
 
-/// Asks for every size and tile, in all types.
+/// Tell a process its rank and the communicator's unique id.
+const RANK: &str = "MESHSOLVE_WORKSPACE_RANK";
+const ID: &str = "MESHSOLVE_WORKSPACE_ID";
+/// The name of the communicator.
+const KEY: &str = "workspace";
+
+/// Asks for every size and tile, in all types, and prints what the rank that needs most needs.
 pub fn record(arguments: &Arguments) -> Result<(), Failure> {
+    match env::var(RANK) {
+        Ok(rank) => ask(arguments, rank.parse()?),
+        Err(_) => ask_on_all_ranks(arguments),
+    }
+}
+
+fn ask_on_all_ranks(arguments: &Arguments) -> Result<(), Failure> {
+    let id: Vec<String> = new_unique_id()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let ranks = arguments.grid[0] * arguments.grid[1];
+    let children = (0..ranks).map(|rank| {
+        Command::new(env::current_exe()?)
+            .args(env::args_os().skip(1))
+            .env(RANK, rank.to_string())
+            .env(ID, id.concat())
+            .env("NCCL_HOSTID", format!("rank-{rank}"))
+            .stdout(Stdio::piped())
+            .spawn()
+    });
+    let children = children.collect::<Result<Vec<_>, _>>()?;
+    let mut largest: Vec<(String, u64)> = Vec::new();
+    for child in children {
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            return Err(format!("a rank ended with {}", output.status).into());
+        }
+        let text = String::from_utf8(output.stdout)?;
+        let lines = text.lines().map(|line| {
+            let (what, bytes) = line.rsplit_once(',').ok_or("a line without a number")?;
+            Ok::<_, Failure>((what.to_owned(), bytes.parse()?))
+        });
+        let lines = lines.collect::<Result<Vec<_>, _>>()?;
+        largest = if largest.is_empty() {
+            lines
+        } else {
+            largest.into_iter().zip(lines).map(|((what, one), (_, other))| (what, one.max(other))).collect()
+        };
+    }
+    println!("call,dtype,n,nrhs,tile,grid,bytes");
+    for (what, bytes) in largest {
+        println!("{what},{bytes}");
+    }
+    Ok(())
+}
+
+/// One rank's part, in a process of its own.
+fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
     let [rows, cols] = arguments.grid;
-    println!("call,dtype,n,nrhs,tile,grid,rank,bytes");
-    on_each(rows * cols, |rank, device, _| {
-        let parent = Parent::own("workspace", rank, rows * cols, Members::ThisProcess, device)?;
+    let text = env::var(ID)?;
+    let digits = |at| u8::from_str_radix(text.get(2 * at..2 * at + 2).unwrap_or_default(), 16);
+    let id = (0..text.len() / 2).map(digits).collect::<Result<Vec<u8>, _>>()?;
+    register_unique_id(KEY, id.try_into().map_err(|_| "a unique id of another length")?);
+    on_each(1, |_, device, _| {
+        let parent = Parent::own(KEY, rank, rows * cols, Members::SeveralProcesses, device)?;
         let group = NcclGroup::split(&parent, device, 0, rank, &[])?;
         // SAFETY: the group was split on this device, which outlives the communicator.
         let communicator = unsafe { NcclCommunicator::new(group, device) };
@@ -35,34 +97,24 @@ pub fn record(arguments: &Arguments) -> Result<(), Failure> {
                         let data = unsafe { Buffer::from_raw(address, bytes) };
                         DistributedMatrix { dtype, grid, rows, cols, leading_dimension, data }
                     };
-                    let a = matrix(n, tile);
-                    let form = Triangular {
-                        triangle: Triangle::Lower,
-                        op: Op::NoTranspose,
-                        diagonal: Diagonal::NonUnit,
+                    let say = |call: &str, nrhs: u64, bytes: u64| {
+                        println!("{call},{},{n},{nrhs},{tile},{rows}x{cols},{bytes}", dtype.name());
                     };
+                    let (a, triangle) = (matrix(n, tile), Triangle::Lower);
+                    say("potrf", 0, solver.cholesky_factor_scratch(triangle, &a)?);
+                    say("getrf", 0, solver.lu_factor_scratch(&a)?);
+                    say("syevd-values", 0, solver.eigen_scratch(&a, None)?);
+                    say("syevd", 0, solver.eigen_scratch(&a, Some(&a))?);
+                    say("sygst", 0, solver.reduce_scratch(&a, &a)?);
+                    let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
-                    let print = |call: &str, nrhs: u64, bytes: u64| {
-                        let dtype = dtype.name();
-                        println!("{call},{dtype},{n},{nrhs},{tile},{rows}x{cols},{rank},{bytes}");
-                    };
-                    for (call, bytes) in [
-                        ("syevd", solver.eigen_scratch(&a, Some(&a))?),
-                        ("syevd-values", solver.eigen_scratch(&a, None)?),
-                        ("sygst", solver.reduce_scratch(&a, &a)?),
-                    ] {
-                        print(call, 0, bytes);
-                    }
-                    for (nrhs, b) in [(1, matrix(1, 1)), (n, matrix(n, tile))] {
-                        for (call, bytes) in [
-                            ("potrf+potrs", solver.cholesky_scratch(Triangle::Lower, &a, &b)?),
-                            ("getrf+getrs", solver.lu_scratch(&a, &b)?),
-                            ("trsm", solver.triangular_scratch(form, &a, &b)?),
-                            ("gemm", solver.multiply_scratch(product, &a, &b, &b)?),
-                        ] {
-                            print(call, nrhs, bytes);
-                        }
+                    let few = 16 * cols;
+                    for (nrhs, b) in [(1, matrix(1, 1)), (few, matrix(few, 16)), (n, matrix(n, tile))] {
+                        say("potrs", nrhs, solver.cholesky_solve_scratch(triangle, &a, &b)?);
+                        say("getrs", nrhs, solver.lu_solve_scratch(&a, &b)?);
+                        say("trsm", nrhs, solver.triangular_scratch(form, &a, &b)?);
+                        say("gemm", nrhs, solver.multiply_scratch(product, &a, &b, &b)?);
                     }
                 }
             }
