@@ -101,6 +101,9 @@ pub struct MatrixPlan {
 /// since every exchange costs some time however short. Between two H200s 256 MiB were best, before 128.
 pub const UNIT_BYTES: u64 = 256 << 20;
 
+/// Most columns of right-hand sides in a tile.
+const WIDEST_SIDES: u64 = 1024;
+
 /// A piece of a replicated result that a rank hands to another: some of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -188,15 +191,16 @@ impl MatrixPlan {
         let rows = &a.rows;
         let rows =
             Dimension::ordered(rows.extent(), rows.tile(), rows.procs(), placements.rows, rows.order());
-        // One tile column for each process column: the solver spreads wide right-hand sides, and no column
-        // ever moves in stages 2 and 3.
+        // One tile column for each process column, as long as that is not wider than the matrix's own: the
+        // solver spreads wide right-hand sides, and no column ever moves in stages 2 and 3. Wider tiles would
+        // have cuBLASMp 0.10.0 ask for workspace of many matrices.
         let procs = a.cols.procs();
         let order = match (placements.cols, a.cols.order()) {
             // Each process column keeps the shard that its devices hold.
             (Placement::Sharded, Order::Read(reading)) => Order::Read(reading.beside(nrhs, procs)),
             _ => Order::Natural,
         };
-        let tile = nrhs.div_ceil(procs).max(1);
+        let tile = nrhs.div_ceil(procs).clamp(1, a.cols.tile().min(WIDEST_SIDES));
         let cols = Dimension::ordered(nrhs, tile, procs, placements.cols, order);
         Self::new(a.dtype, a.grid, View::Plain, rows, cols)
     }

@@ -38,7 +38,7 @@ pub fn eigen(plan: &EigenPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let solver = backend.solver()?;
     let named = Named { inputs: plan.inputs(), outputs: plan.outputs(), operands };
     let matrices = Matrices::new(plan, &named);
-    let memory = matrices.scratch(plan, device, solver);
+    let memory = matrices.scratch(plan, device, solver, communicator.rank());
     communicator.agree(Ballot { fingerprint, verdict: memory.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, sizes) = memory?;
     // The solver's workspace comes first, with the full alignment of the allocation.
@@ -82,6 +82,7 @@ impl Matrices {
         plan: &EigenPlan,
         device: &'d dyn Device,
         solver: &dyn Solver,
+        rank: u64,
     ) -> Result<(Scratch<'d>, [u64; 3])> {
         let mut workspace = solver.eigen_scratch(&self.a, self.v.as_ref())?;
         let mut needs = |bytes: u64| workspace = workspace.max(bytes);
@@ -89,7 +90,8 @@ impl Matrices {
             needs(solver.cholesky_factor_scratch(Triangle::Lower, metric)?);
             needs(solver.reduce_scratch(&self.a, metric)?);
             if let Some(v) = &self.v {
-                needs(solver.triangular_scratch(BACK, metric, v)?);
+                let batch = v.batches(rank).next().expect("one at least");
+                needs(solver.triangular_scratch(BACK, metric, &batch)?);
             }
         }
         if let (Some(v), Some([b, y])) = (&self.v, &self.sides) {
@@ -147,7 +149,9 @@ impl Eigen<'_> {
         status.combine(rank, out, plan.a().rows().order_map(), None)?;
 
         if let (Some(metric), Some(v)) = (metric, v) {
-            solver.triangular_solve(BACK, metric, v, *workspace)?;
+            for batch in v.batches(rank.communicator.rank()) {
+                solver.triangular_solve(BACK, metric, &batch, *workspace)?;
+            }
         }
         if let (Some(of), Some(v)) = (plan.v(), v) {
             rank.reverse(of, v.data, output("v").expect("vectors are wanted"))?;

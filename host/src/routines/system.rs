@@ -68,7 +68,8 @@ fn scratch<'d>(
     named: &Named<'_>,
 ) -> Result<(Scratch<'d>, [u64; 5])> {
     let matrix = distributed(plan.a(), solver_buffer(named));
-    let rhs = right_hand_sides(plan, &matrix, named, rank);
+    // A library's workspace grows with the right-hand sides, so that they come in batches.
+    let rhs = right_hand_sides(plan, &matrix, named, rank).batches(rank).next().expect("one at least");
     let request = plan.request();
     let mut workspace = 0;
     let mut needs = |bytes: u64| workspace = bytes.max(workspace);
@@ -227,7 +228,9 @@ impl System<'_> {
         } else {
             // op(A) = op(U)·op(L)·P.
             for form in transposed_factors(plan.request().op) {
-                self.solver.triangular_solve(form, &matrix, &rhs, self.workspace)?;
+                for rhs in &self.batches(&rhs) {
+                    self.solver.triangular_solve(form, &matrix, rhs, self.workspace)?;
+                }
             }
         }
         self.return_x(named, named.input("status").expect("a factor has a status"))
@@ -318,11 +321,19 @@ impl System<'_> {
         info: Buffer,
     ) -> Result<()> {
         let Self { plan, solver, workspace, .. } = *self;
-        match plan.request().method {
-            Method::Cholesky => solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info),
-            Method::Lu => solver.lu_solve(matrix, pivots, rhs, workspace, info),
-            Method::Triangular => solver.triangular_solve(triangular(plan), matrix, rhs, workspace),
+        for rhs in &self.batches(rhs) {
+            match plan.request().method {
+                Method::Cholesky => solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info),
+                Method::Lu => solver.lu_solve(matrix, pivots, rhs, workspace, info),
+                Method::Triangular => solver.triangular_solve(triangular(plan), matrix, rhs, workspace),
+            }?;
         }
+        Ok(())
+    }
+
+    /// The right-hand sides as they are solved for, a few at a time.
+    fn batches(&self, rhs: &DistributedMatrix) -> Vec<DistributedMatrix> {
+        rhs.batches(self.rank.communicator.rank()).collect()
     }
 
     /// The logarithm of the determinant's absolute value, and its phase, from the factor's diagonal. Padding

@@ -93,6 +93,55 @@ impl<'a> CusolverMpSolver<'a> {
         Ok(solver(kept, made))
     }
 
+    /// Device scratch in bytes for [`CusolverMpSolver::eigen_with_metric`].
+    ///
+    /// # Errors
+    /// Matrices that do not fit, a library too old for vectors, or its refusal.
+    pub fn eigen_with_metric_scratch(
+        &self,
+        a: &DistributedMatrix,
+        metric: &DistributedMatrix,
+        vectors: Option<&DistributedMatrix>,
+    ) -> Result<u64> {
+        self.check_eigen(a, vectors)?;
+        self.check_pair(a, "B", metric)?;
+        if is_empty(a) {
+            return Ok(0);
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.sygvd(kept, [a, metric], Buffer::EMPTY, vectors, Buffer::EMPTY)?;
+        self.scratch(kept, &call)
+    }
+
+    /// Eigenvalues, and vectors if a matrix for them is given, of A·v = λ·B·v with positive definite B in one call
+    /// of the library (LAPACK's sygvd, hegvd of type 1). Only lower triangles are read; A and B are overwritten.
+    ///
+    /// It is there to be measured beside its steps, which the trait has, and which can be kept from going on
+    /// with a factor that there is none of. Otherwise as [`Solver::eigen`].
+    ///
+    /// # Errors
+    /// As for the scratch; a failure of the library.
+    pub fn eigen_with_metric(
+        &self,
+        a: &DistributedMatrix,
+        metric: &DistributedMatrix,
+        values: Buffer,
+        vectors: Option<&DistributedMatrix>,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        self.check_eigen(a, vectors)?;
+        self.check_pair(a, "B", metric)?;
+        check_values(self.rank, a, values)?;
+        self.succeed(info)?;
+        if is_empty(a) {
+            return Ok(());
+        }
+        let kept = &mut *self.enter()?;
+        let call = self.sygvd(kept, [a, metric], values, vectors, info)?;
+        self.run(kept, &call, scratch)
+    }
+
     /// Locks what is kept for the device and turns the libraries to this call's stream.
     fn enter(&self) -> Result<MutexGuard<'static, Kept>> {
         let kept = lock(self.kept);

@@ -96,6 +96,25 @@ pub struct DistributedMatrix {
     pub data: Buffer,
 }
 
+impl DistributedMatrix {
+    /// The matrix cut into as many columns at a time as make one tile on each process column, on the rank
+    /// `rank`; at least one part, which has most columns.
+    pub fn batches(&self, rank: u64) -> impl Iterator<Item = Self> + use<> {
+        let whole = *self;
+        let (extent, tile, procs) = (self.cols.extent(), self.cols.tile(), self.cols.procs());
+        let held = self.cols.count(self.grid.coordinate(rank).col);
+        let most = tile * procs;
+        (0..extent.div_ceil(most).max(1)).map(move |batch| {
+            let cols = BlockCyclic::new(most.min(extent - batch * most), tile, procs);
+            let first = (batch * tile).min(held);
+            let offset = first * whole.leading_dimension * whole.dtype.size();
+            let bytes = whole.data.bytes();
+            let rest = if first < held { whole.data.slice(offset, bytes - offset) } else { Buffer::EMPTY };
+            Self { cols, data: rest, ..whole }
+        })
+    }
+}
+
 /// Bytes of the buffer for [`Solver::lu_factor`]'s pivots on a rank in process column `col`: an `i64` for
 /// each column that it owns, in every process row.
 pub fn pivot_bytes(cols: BlockCyclic, col: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! What NVIDIA's libraries take on their own on GPUs, to measure ours against.
 //!
-//! * without a mode: cuSOLVERMp's factorisation and solve, called through our bindings on data that
-//!   already lies in its layout, with handle, grid, descriptors and workspace from earlier calls;
+//! * without a mode: cuSOLVERMp's factorisation and solve, or its eigensolver, called through our bindings
+//!   on data that already lies in its layout, with handle, grid, descriptors and workspace from earlier calls;
 //! * `--through-plan`: the same, and in turn with it the whole routine on the caller's buffers;
 //! * `--workspace`: the device workspace that the libraries ask for;
 //! * `--convert`: the layout conversions against a copy of as many bytes on one GPU.
@@ -9,7 +9,9 @@
 //! One process, one thread for each GPU. Results are lines of comma-separated values below a header;
 //! lines that begin with `#` are for people.
 
+mod bench;
 mod convert;
+mod eigen;
 mod solve;
 mod workspace;
 
@@ -20,7 +22,7 @@ use meshsolve_benches::gpus::{self, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measures a solve by cuSOLVERMp alone, or beside ours, or our layout conversions.
+/// Measures a routine of cuSOLVERMp alone, or beside ours, or our layout conversions.
 #[derive(Parser)]
 struct Arguments {
     /// Also time the whole routine on the caller's buffers, in turn with cuSOLVERMp alone.
@@ -32,9 +34,12 @@ struct Arguments {
     /// Print the device workspace that the libraries ask for instead.
     #[arg(long, conflicts_with_all = ["through_plan", "convert"])]
     workspace: bool,
-    /// The solve.
+    /// The routine.
     #[arg(long, value_enum, default_value_t = Routine::Potrs)]
     routine: Routine,
+    /// Only eigenvalues, without vectors.
+    #[arg(long)]
+    values: bool,
     /// Orders of the matrix.
     #[arg(long, value_delimiter = ',', default_values_t = [4096, 8192, 16384])]
     sizes: Vec<u64>,
@@ -47,7 +52,7 @@ struct Arguments {
     /// The layout that the whole routine plans with: auto, stages or reading.
     #[arg(long, default_value = "auto")]
     layout: String,
-    /// Element type of a solve; conversions take all sizes.
+    /// Element type; conversions take all sizes.
     #[arg(long, value_enum, default_value_t = ElementType::F64)]
     dtype: ElementType,
     /// Timed repeats, after one that is not.
@@ -58,14 +63,18 @@ struct Arguments {
     libraries: Vec<PathBuf>,
 }
 
-/// A routine by the name that results are recorded under.
+/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Routine {
-    /// Cholesky factors.
+    /// A solve by Cholesky factors.
     Potrs,
-    /// LU factors.
+    /// A solve by LU factors.
     LuSolve,
+    /// Eigenvalues and eigenvectors of a Hermitian matrix.
+    Syevd,
+    /// The same with a metric: by the library's one call, and by its steps.
+    Sygvd,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -101,7 +110,10 @@ fn main() -> ExitCode {
     let outcome = match (arguments.convert, arguments.workspace) {
         (true, _) => convert::measure(&arguments),
         (_, true) => workspace::record(&arguments),
-        _ => solve::measure(&arguments),
+        _ => match arguments.routine {
+            Routine::Potrs | Routine::LuSolve => solve::measure(&arguments),
+            Routine::Syevd | Routine::Sygvd => eigen::measure(&arguments),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -61,7 +61,7 @@ fn ask_on_all_ranks(arguments: &Arguments) -> Result<(), Failure> {
             largest.into_iter().zip(lines).map(|((what, one), (_, other))| (what, one.max(other))).collect()
         };
     }
-    println!("call,dtype,n,nrhs,tile,grid,bytes");
+    println!("call,dtype,n,nrhs,width,tile,grid,bytes");
     for (what, bytes) in largest {
         println!("{what},{bytes}");
     }
@@ -97,24 +97,29 @@ fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
                         let data = unsafe { Buffer::from_raw(address, bytes) };
                         DistributedMatrix { dtype, grid, rows, cols, leading_dimension, data }
                     };
-                    let say = |call: &str, nrhs: u64, bytes: u64| {
-                        println!("{call},{},{n},{nrhs},{tile},{rows}x{cols},{bytes}", dtype.name());
+                    let say = |call: &str, [nrhs, width]: [u64; 2], bytes: u64| {
+                        let dtype = dtype.name();
+                        println!("{call},{dtype},{n},{nrhs},{width},{tile},{rows}x{cols},{bytes}");
                     };
                     let (a, triangle) = (matrix(n, tile), Triangle::Lower);
-                    say("potrf", 0, solver.cholesky_factor_scratch(triangle, &a)?);
-                    say("getrf", 0, solver.lu_factor_scratch(&a)?);
-                    say("syevd-values", 0, solver.eigen_scratch(&a, None)?);
-                    say("syevd", 0, solver.eigen_scratch(&a, Some(&a))?);
-                    say("sygst", 0, solver.reduce_scratch(&a, &a)?);
+                    say("potrf", [0; 2], solver.cholesky_factor_scratch(triangle, &a)?);
+                    say("getrf", [0; 2], solver.lu_factor_scratch(&a)?);
+                    say("syevd-values", [0; 2], solver.eigen_scratch(&a, None)?);
+                    say("syevd", [0; 2], solver.eigen_scratch(&a, Some(&a))?);
+                    say("sygst", [0; 2], solver.reduce_scratch(&a, &a)?);
                     let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
-                    let few = 16 * cols;
-                    for (nrhs, b) in [(1, matrix(1, 1)), (few, matrix(few, 16)), (n, matrix(n, tile))] {
-                        say("potrs", nrhs, solver.cholesky_solve_scratch(triangle, &a, &b)?);
-                        say("getrs", nrhs, solver.lu_solve_scratch(&a, &b)?);
-                        say("trsm", nrhs, solver.triangular_scratch(form, &a, &b)?);
-                        say("gemm", nrhs, solver.multiply_scratch(product, &a, &b, &b)?);
+                    // A tile column for each process column, as plans lay right-hand sides; the tiles of A, as
+                    // an inverse has them.
+                    for sides in
+                        [[1, 1], [16 * cols, 16], [1000 * cols, 1000], [n, n.div_ceil(cols)], [n, tile]]
+                    {
+                        let b = matrix(sides[0], sides[1]);
+                        say("potrs", sides, solver.cholesky_solve_scratch(triangle, &a, &b)?);
+                        say("getrs", sides, solver.lu_solve_scratch(&a, &b)?);
+                        say("trsm", sides, solver.triangular_scratch(form, &a, &b)?);
+                        say("gemm", sides, solver.multiply_scratch(product, &a, &b, &b)?);
                     }
                 }
             }

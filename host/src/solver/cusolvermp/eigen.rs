@@ -1,5 +1,5 @@
-//! Eigenvalues and eigenvectors of Hermitian matrices: cuSOLVERMp's syevd, and sygst, which brings
-//! A·v = λ·B·v into that form.
+//! Eigenvalues and eigenvectors of Hermitian matrices: cuSOLVERMp's syevd, sygst, which brings A·v = λ·B·v into
+//! that form, and sygvd, which does both.
 
 use super::failure::Status;
 use super::kept::{Kept, Libraries, Workspace, WorkspaceKey};
@@ -8,16 +8,23 @@ use crate::Result;
 use crate::device::Buffer;
 use crate::solver::{DistributedMatrix, Triangle};
 use cublasmp_sys::cublasFillMode_t;
-use cusolvermp_sys::cusolverEigType_t;
+use cusolvermp_sys::{cusolverEigMode_t, cusolverEigType_t};
 use std::ptr;
 
 /// The oldest cuSOLVERMp whose eigenvectors can be relied on: an older one may return wrong ones without
 /// a word.
 pub(super) const OLDEST_WITH_VECTORS: [u32; 3] = [0, 9, 1];
 
+/// A·v = λ·B·v.
+const TYPE_1: cusolverEigType_t = cusolverEigType_t::CUSOLVER_EIG_TYPE_1;
+
+/// A matrix for vectors that are not wanted, which the library wants all the same and leaves alone: one of A's
+/// shape, at an address that is not null.
+fn or_none(vectors: Option<&DistributedMatrix>, a: &DistributedMatrix) -> DistributedMatrix {
+    vectors.copied().unwrap_or(DistributedMatrix { data: Buffer::EMPTY, ..*a })
+}
+
 impl CusolverMpSolver<'_> {
-    /// Without vectors the library still wants a matrix for them, which it leaves alone: one of A's shape at
-    /// an address that is not null.
     pub(super) fn syevd(
         &self,
         kept: &mut Kept,
@@ -29,7 +36,7 @@ impl CusolverMpSolver<'_> {
         let Libraries { cusolvermp, solver, .. } = self.libraries;
         let (order, kind, uplo) = (int(a.rows.extent())?, data_type(a.dtype)?, lower());
         let jobz = if vectors.is_some() { c"V" } else { c"N" };
-        let q = vectors.copied().unwrap_or(DistributedMatrix { data: Buffer::EMPTY, ..*a });
+        let q = or_none(vectors, a);
         let (a_matrix, a) = (self.solver_matrix(kept, a)?, kept.address(a.data));
         let (q_matrix, q) = (self.solver_matrix(kept, &q)?, kept.address(q.data));
         let values = kept.address(values);
@@ -106,8 +113,6 @@ impl CusolverMpSolver<'_> {
     ) -> Result<Call> {
         let Libraries { cusolvermp, solver, .. } = self.libraries;
         let (order, kind, uplo) = (int(a.rows.extent())?, data_type(a.dtype)?, lower());
-        // A·v = λ·B·v, which the library calls type 1.
-        let problem = cusolverEigType_t::CUSOLVER_EIG_TYPE_1;
         let (a_matrix, a) = (self.solver_matrix(kept, a)?, kept.address(a.data));
         let (l_matrix, l) = (self.solver_matrix(kept, factor)?, kept.address(factor.data));
         Ok(Call {
@@ -120,7 +125,7 @@ impl CusolverMpSolver<'_> {
                 // SAFETY: the handle and the descriptors are live; two sizes are written.
                 unsafe {
                     cusolvermp.cusolverMpSygst_bufferSize(
-                        solver, problem, uplo, order, FIRST, FIRST, a_matrix, FIRST, FIRST, l_matrix, kind,
+                        solver, TYPE_1, uplo, order, FIRST, FIRST, a_matrix, FIRST, FIRST, l_matrix, kind,
                         device, host,
                     )
                 }
@@ -132,7 +137,7 @@ impl CusolverMpSolver<'_> {
                 unsafe {
                     cusolvermp.cusolverMpSygst(
                         solver,
-                        problem,
+                        TYPE_1,
                         uplo,
                         order,
                         a,
@@ -154,6 +159,78 @@ impl CusolverMpSolver<'_> {
                 .outcome()
             }),
             info: None,
+        })
+    }
+
+    /// Overwrites B, too: by its Cholesky factor.
+    pub(super) fn sygvd(
+        &self,
+        kept: &mut Kept,
+        [a, b]: [&DistributedMatrix; 2],
+        values: Buffer,
+        vectors: Option<&DistributedMatrix>,
+        info: Buffer,
+    ) -> Result<Call> {
+        let Libraries { cusolvermp, solver, .. } = self.libraries;
+        let (order, kind, uplo) = (int(a.rows.extent())?, data_type(a.dtype)?, lower());
+        let jobz = match vectors {
+            Some(_) => cusolverEigMode_t::CUSOLVER_EIG_MODE_VECTOR,
+            None => cusolverEigMode_t::CUSOLVER_EIG_MODE_NOVECTOR,
+        };
+        let z = or_none(vectors, a);
+        let (a_matrix, a) = (self.solver_matrix(kept, a)?, kept.address(a.data));
+        let (b_matrix, b) = (self.solver_matrix(kept, b)?, kept.address(b.data));
+        let (z_matrix, z) = (self.solver_matrix(kept, &z)?, kept.address(z.data));
+        let values = kept.address(values);
+        Ok(Call {
+            key: WorkspaceKey {
+                function: "cusolverMpSygvd",
+                options: [jobz.0.into(), 0, 0, 0],
+                matrices: [a_matrix.cast(), b_matrix.cast(), z_matrix.cast()],
+            },
+            sizes: Box::new(move |Workspace { device, host }| {
+                // SAFETY: the handle and the descriptors are live; two sizes are written.
+                unsafe {
+                    cusolvermp.cusolverMpSygvd_bufferSize(
+                        solver, TYPE_1, jobz, uplo, order, FIRST, FIRST, a_matrix, FIRST, FIRST, b_matrix,
+                        FIRST, FIRST, z_matrix, kind, device, host,
+                    )
+                }
+                .outcome()
+            }),
+            run: Box::new(move |Memory { device, host, bytes }| {
+                // SAFETY: as for syevd.
+                unsafe {
+                    cusolvermp.cusolverMpSygvd(
+                        solver,
+                        TYPE_1,
+                        jobz,
+                        uplo,
+                        order,
+                        a,
+                        FIRST,
+                        FIRST,
+                        a_matrix,
+                        b,
+                        FIRST,
+                        FIRST,
+                        b_matrix,
+                        values,
+                        z,
+                        FIRST,
+                        FIRST,
+                        z_matrix,
+                        kind,
+                        device,
+                        bytes.device,
+                        host,
+                        bytes.host,
+                        info.address() as *mut i32,
+                    )
+                }
+                .outcome()
+            }),
+            info: Some(info),
         })
     }
 }
