@@ -51,6 +51,21 @@ def positive_definite(n: int, dtype: str) -> np.ndarray:
     return (a + a.conj().T) / np.dtype(dtype).type(2)
 
 
+def hermitian(n: int, dtype: str) -> np.ndarray:
+    """Gaussian, exactly Hermitian, the same in every process."""
+    a = arbitrary(n, dtype)
+    return (a + a.conj().T) / np.dtype(dtype).type(2)
+
+
+def rank_deficient(n: int, dtype: str) -> np.ndarray:
+    """Hermitian, a third of its eigenvalues from 1 to 2 of either sign, the others zero but for rounding."""
+    q, _ = np.linalg.qr(arbitrary(n, np.promote_types(dtype, np.float64)))
+    rank = -(-n // 3)
+    values = np.linspace(1, 2, rank) * (-1) ** np.arange(rank)
+    a = (q[:, :rank] * values) @ q[:, :rank].conj().T
+    return ((a + a.conj().T) / 2).astype(dtype)
+
+
 def arbitrary(n: int, dtype: str) -> np.ndarray:
     """Gaussian, the same in every process."""
     rng = np.random.default_rng(n)
@@ -127,10 +142,6 @@ def residual(a: jax.Array, x: jax.Array, b: jax.Array) -> jax.Array:
     """‖b − a x‖₁ / (‖a‖₁ ‖x‖₁), in double precision."""
     wide = jnp.promote_types(a.dtype, jnp.float64)
     a, x, b = a.astype(wide), x.astype(wide).reshape(a.shape[0], -1), b.astype(wide).reshape(a.shape[0], -1)
-
-    def one_norm(matrix: jax.Array) -> jax.Array:
-        return jnp.abs(matrix).sum(axis=0).max()
-
     return one_norm(b - jnp.matmul(a, x, precision="highest")) / (one_norm(a) * one_norm(x))
 
 
@@ -165,6 +176,85 @@ def check_failed(x: jax.Array, log_det: jax.Array, status: jax.Array, expected: 
         assert all(np.isnan(part).all() for part in on_devices(array)), f"{name} is not all NaN"
     got = {int(part) for part in on_devices(status)}
     assert got == {expected}, f"status: got {got}, needed {expected} on every device"
+
+
+def check_eigenvalues(dense: np.ndarray, w: jax.Array, metric: np.ndarray | None = None) -> None:
+    """Ascending, the same on every device, and |Δ| ≤ 10 √n ε ‖a‖₁ from NumPy's; wider by cond(b) with a metric."""
+    n, epsilon = len(dense), float(jnp.finfo(dense.dtype).eps)
+    assert w.shape == (n,) and w.dtype == np.finfo(dense.dtype).dtype, f"got {w.shape} {w.dtype}"
+    wide, condition = dense.astype(np.promote_types(dense.dtype, np.float64)), 1.0
+    if metric is not None:
+        inverse = np.linalg.inv(np.linalg.cholesky(metric.astype(wide.dtype)))
+        wide, condition = inverse @ wide @ inverse.conj().T, np.linalg.cond(metric)
+    expected = np.linalg.eigvalsh(wide)
+    bound = 10 * n**0.5 * epsilon * float(np.linalg.norm(wide, 1)) * condition
+    parts = on_devices(w)
+    assert all((part == parts[0]).all() for part in parts), "the devices have other values, or NaN"
+    assert (np.diff(parts[0]) >= 0).all(), "the values are not ascending"
+    error = np.abs(parts[0] - expected).max()
+    assert error <= bound, f"values: got an error of {error:.3g}, needed ≤ {bound:.3g}"
+
+
+def check_eigenpairs(a: jax.Array, w: jax.Array, v: jax.Array, metric: jax.Array | None = None) -> None:
+    """Residual and orthogonality by narrow bounds, in double precision; wider by cond(b) with a metric."""
+    assert v.shape == a.shape and v.dtype == a.dtype, f"got {v.shape} {v.dtype}, needed {a.shape} {a.dtype}"
+    n, epsilon, condition = a.shape[0], float(jnp.finfo(a.dtype).eps), 1.0
+    if metric is None:
+        errors = eigen_errors(a, w, v)
+    else:
+        errors = generalised_errors(a, w, v, metric)
+        condition = float(np.linalg.cond(positive_definite(n, str(a.dtype))))
+    for what, error, bound in (
+        ("residual", errors[0], min(50 * n, 10 * n**0.5)),
+        ("‖I − vᴴ v‖₁", errors[1], 50 * n * condition),
+        ("|I − vᴴ v|", errors[2], 5 * n**0.5 * condition),
+    ):
+        # A comparison with NaN is false.
+        assert float(error) <= bound * epsilon, (
+            f"{what} = {float(error) / epsilon:.3g} ε, needed ≤ {bound:.3g} ε"
+        )
+
+
+@jax.jit
+def eigen_errors(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """‖a v − v w‖₁ / ‖a‖₁, ‖I − vᴴ v‖₁ and the largest |I − vᴴ v|, in double precision."""
+    wide = jnp.promote_types(a.dtype, jnp.float64)
+    a, v = a.astype(wide), v.astype(wide)
+    off = jnp.eye(len(a)) - jnp.matmul(v.conj().T, v, precision="highest")
+    residual = jnp.matmul(a, v, precision="highest") - v * w
+    return one_norm(residual) / one_norm(a), one_norm(off), jnp.abs(off).max()
+
+
+@jax.jit
+def generalised_errors(
+    a: jax.Array, w: jax.Array, v: jax.Array, metric: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """‖a v − b v w‖₁ / ((‖a‖₁ + |w|max ‖b‖₁) ‖v‖₁), ‖I − vᴴ b v‖₁ and the largest |I − vᴴ b v|."""
+    wide = jnp.promote_types(a.dtype, jnp.float64)
+    a, v, b = a.astype(wide), v.astype(wide), metric.astype(wide)
+    bv = jnp.matmul(b, v, precision="highest")
+    off = jnp.eye(len(a)) - jnp.matmul(v.conj().T, bv, precision="highest")
+    residual = jnp.matmul(a, v, precision="highest") - bv * w
+    size = (one_norm(a) + jnp.abs(w).max() * one_norm(b)) * one_norm(v)
+    return one_norm(residual) / size, one_norm(off), jnp.abs(off).max()
+
+
+def one_norm(matrix: jax.Array) -> jax.Array:
+    return jnp.abs(matrix).sum(axis=0).max()
+
+
+def check_pseudoinverse(dense: np.ndarray, x: jax.Array, b: np.ndarray) -> None:
+    """‖Δ‖₁ ≤ 10 √n ε ‖a‖ ‖pinv(a)‖² ‖b‖₁ from NumPy's pinv in double precision."""
+    assert x.shape == b.shape and x.dtype == b.dtype, f"got {x.shape} {x.dtype}, needed {b.shape} {b.dtype}"
+    n, epsilon = len(dense), float(jnp.finfo(dense.dtype).eps)
+    wide = dense.astype(np.promote_types(dense.dtype, np.float64))
+    inverse = np.linalg.pinv(wide, rcond=10 * n * epsilon, hermitian=True)
+    expected, size = inverse @ b, np.linalg.norm(inverse, 2)
+    bound = 10 * n**0.5 * epsilon * np.linalg.norm(wide, 2) * size**2 * np.abs(b).sum(axis=0).max()
+    for part in on_devices(x):
+        error = np.abs(part - expected).sum(axis=0).max()
+        # A comparison with NaN is false.
+        assert error <= bound, f"got an error of {error:.3g}, needed ≤ {bound:.3g}"
 
 
 def check_product(a: jax.Array, b: jax.Array, c: jax.Array) -> None:
@@ -286,6 +376,114 @@ def large(mesh: Mesh, n: int, dtype: str) -> None:
     assert int(status) == 0, f"status {int(status)}"
     check_solution(a, x, b)
     check_log_det(kernel_log_det(n), log_det, n)
+
+
+def eigen(mesh: Mesh, n: int, dtype: str, tile: int | None) -> None:
+    """Values and vectors by every layout that the plan has, with and without a metric; solves by them."""
+    dense, positive, deficient = hermitian(n, dtype), positive_definite(n, dtype), rank_deficient(n, dtype)
+    a, metric = (put(each, mesh, "rows", "columns") for each in (dense, positive))
+    where = {"mesh": mesh, "matrix_specs": P("rows", "columns")}
+    for layout in ("auto", "stages"):
+        w, v, status = meshsolve.syevd(a, tile, **where, layout=layout, return_status=True)
+        assert int(status) == 0, f"status {int(status)}"
+        check_eigenvalues(dense, w)
+        check_eigenpairs(a, w, v)
+        assert v.sharding.is_equivalent_to(a.sharding, 2), f"got {v.sharding}, needed {a.sharding}"
+    check_eigenvalues(dense, linalg.eigvalsh(a, tile=tile, **where))
+    shifted = put(dense - 3 * np.eye(n, dtype=dtype), mesh, "rows", "columns")
+    check_eigenpairs(shifted, *linalg.eigh(a, tile=tile, shift=-3.0, **where))
+    w, v = linalg.eigh(a, metric, tile=tile, **where)
+    check_eigenvalues(dense, w, positive)
+    check_eigenpairs(a, w, v, metric)
+    for k, spec in ((3, ()), (None, ()), (4 * mesh.shape["columns"], ("rows", "columns"))):
+        right = counting(n, k, dtype)
+        low = put(deficient, mesh, "rows", "columns")
+        x = linalg.pinvh_solve(low, put(right, mesh, *spec), tile=tile, **where)
+        whole = jax.device_put(x, NamedSharding(mesh, P()))
+        check_pseudoinverse(deficient, whole, right)
+
+
+def tiny_eigen(mesh: Mesh, n: int) -> None:
+    for dtype, tile in (("float32", 1), ("complex128", 2), ("float64", 64)):
+        dense = hermitian(n, dtype)
+        a, b = put(dense, mesh), counting(n, 2, dtype)
+        w, v, status = meshsolve.syevd(a, tile, mesh, P("rows", "columns"), return_status=True)
+        assert int(status) == 0 and v.shape == (n, n), f"status {int(status)}, shape {v.shape}"
+        x = linalg.pinvh_solve(a, b, tile=tile, mesh=mesh, matrix_specs=P("rows", "columns"))
+        assert x.shape == b.shape, f"shape {x.shape}"
+        if n:
+            check_eigenvalues(dense, w)
+            check_eigenpairs(a, w, v)
+            check_pseudoinverse(dense, x, b)
+
+
+def large_eigen(mesh: Mesh, n: int, dtype: str) -> None:
+    """Residual and orthogonality by XLA; the values alone against those with vectors."""
+    a = kernel_matrix(n, dtype, mesh, P("rows", "columns"))
+    w, v, status = meshsolve.syevd(a, return_status=True)
+    assert int(status) == 0, f"status {int(status)}"
+    check_eigenpairs(a, w, v)
+    alone = meshsolve.syevd(a, return_eigenvectors=False)
+    error, bound = float(jnp.abs(w - alone).max()), 10 * n**0.5 * float(jnp.finfo(dtype).eps * w.max())
+    assert error <= bound, f"values alone: got a difference of {error:.3g}, needed ≤ {bound:.3g}"
+
+
+def eigen_triangles(mesh: Mesh) -> None:
+    """The triangle that is not promised holds NaN."""
+    full, positive = hermitian(200, "complex128"), positive_definite(200, "complex128")
+    a, metric = (put(each, mesh, "rows", "columns") for each in (full, positive))
+    for triangle, keep in (("lower", np.tril), ("upper", np.triu)):
+        kept = keep(np.ones_like(full, dtype=bool))
+        half, half_metric = (
+            put(np.where(kept, each, np.nan), mesh, "rows", "columns") for each in (full, positive)
+        )
+        check_eigenpairs(a, *meshsolve.syevd(half, 25, triangle=triangle))
+        check_eigenvalues(full, linalg.eigvalsh(half, lower=triangle == "lower", tile=32))
+        check_eigenpairs(a, *linalg.eigh(half, half_metric, lower=triangle == "lower", tile=25), metric)
+
+
+def eigen_under_jit(mesh: Mesh) -> None:
+    dense = hermitian(500, "float64")
+    a = put(dense, mesh, "rows", "columns")
+
+    @jax.jit
+    def run(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+        w, v = linalg.eigh(2 * a, mesh=mesh, matrix_specs=P("rows", "columns"))
+        return w / 2, v
+
+    check_eigenpairs(a, *run(a))
+    given = put(dense, mesh, "rows", "columns")
+    check_eigenpairs(a, *linalg.eigh(given, donate=True))
+    assert given.is_deleted()
+    w, v = linalg.eigh(a, subset_by_index=(100, 150))
+    assert w.shape == (50,) and v.shape == (500, 50), f"got {w.shape} and {v.shape}"
+
+
+def eigen_failures(mesh: Mesh) -> None:
+    n, tile = 64, 16
+    for value in (np.nan, np.inf):
+        for row, column in ((0, 0), (n - 1, 3), (3, n - 1)):
+            dense = hermitian(n, "complex64")
+            dense[row, column] = dense[column, row] = value
+            a = put(dense, mesh, "rows", "columns")
+            w, v, status = meshsolve.syevd(a, tile, return_status=True)
+            check_failed(v, w, status, -1)
+            x = linalg.pinvh_solve(a, counting(n, 2, "complex64"), tile=tile)
+            check_failed(x, linalg.eigvalsh(a, tile=tile), status, -1)
+    a = put(hermitian(n, "float64"), mesh, "rows", "columns")
+    for row in (0, tile, tile + 1, n - 1):
+        metric = positive_definite(n, "float64")
+        metric[row, row] = -1
+        metric = put(metric, mesh, "rows", "columns")
+        assert all(
+            np.isnan(part).all() for each in linalg.eigh(a, metric, tile=tile) for part in on_devices(each)
+        )
+        try:
+            linalg.eigh(a, metric, tile=tile, check=True)
+        except meshsolve.NotPositiveDefiniteError as error:
+            assert error.order == row + 1, f"order {error.order}"
+        else:
+            raise AssertionError("no exception")
 
 
 def under_jit(mesh: Mesh) -> None:
@@ -598,6 +796,8 @@ def cases(sizes: list[int]) -> Iterator[Case]:
                 name = f"{grid} {dtype} n={n} T={tile or 'default'}"
                 yield f"LU {name}", partial(general, mesh, n, dtype, tile)
                 yield f"Cholesky family {name}", partial(cholesky_family, mesh, n, dtype, tile)
+                yield f"eigen {name}", partial(eigen, mesh, n, dtype, tile)
+            yield f"large eigen {grid} {dtype} n=2048", partial(large_eigen, mesh, 2048, dtype)
             yield f"LU {grid} {dtype} n=4096", partial(large_general, mesh, 4096, dtype)
             yield f"singular {grid} {dtype}", partial(singular, mesh, dtype)
             yield f"not positive definite {grid} {dtype}", partial(not_positive_definite, mesh, dtype)
@@ -620,6 +820,8 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             ):
                 name = f"{grid} {dtype} {'x'.join(map(str, sizes))} T={tile or 'default'}"
                 yield f"product {name}", partial(product, mesh, sizes, dtype, tile)
+        for n in range(5):
+            yield f"tiny eigen {grid} n={n}", partial(tiny_eigen, mesh, n)
         yield f"zero pivot in the last tile {grid}", partial(zero_pivot_in_the_last_tile, mesh)
         yield f"NaN in the matrix {grid}", partial(non_finite, mesh, np.nan)
         yield f"Inf in the matrix {grid}", partial(non_finite, mesh, np.inf)
@@ -628,6 +830,9 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             under_jit_with_set_mesh,
             right_hand_sides,
             triangles,
+            eigen_triangles,
+            eigen_under_jit,
+            eigen_failures,
             exception_with_check,
             donation,
             alternating_grids,
