@@ -110,11 +110,9 @@ fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
                     let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
-                    // A tile column for each process column, as plans lay right-hand sides; the tiles of A, as
-                    // an inverse has them.
-                    for sides in
-                        [[1, 1], [16 * cols, 16], [1000 * cols, 1000], [n, n.div_ceil(cols)], [n, tile]]
-                    {
+                    // Batches of right-hand sides as routines make them; the last one those of an inverse.
+                    for width in [1, 16, tile.min(1024), tile] {
+                        let sides = [width * cols, width];
                         let b = matrix(sides[0], sides[1]);
                         say("potrs", sides, solver.cholesky_solve_scratch(triangle, &a, &b)?);
                         say("getrs", sides, solver.lu_solve_scratch(&a, &b)?);
