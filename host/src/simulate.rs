@@ -4,7 +4,7 @@
 //! copies and the solver differ.
 
 use crate::communicator::LocalCommunicator;
-use crate::device::{Buffer, CpuDevice};
+use crate::device::{Buffer, CpuDevice, float_environment};
 use crate::plan::Plan;
 use crate::routines::{Backend, Operands, run as run_rank};
 use crate::solver::FaerSolver;
@@ -64,6 +64,7 @@ pub fn on_ranks(size: usize, work: impl Fn(usize, &LocalCommunicator) -> Result<
             .enumerate()
             .map(|(rank, communicator)| {
                 scope.spawn(move || {
+                    float_environment::restore();
                     let caught =
                         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(rank, &communicator)));
                     let result = caught.unwrap_or_else(|payload| {

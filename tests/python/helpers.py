@@ -59,6 +59,12 @@ def arbitrary(n: int, dtype, seed: int = 0) -> np.ndarray:
     return a.astype(dtype)
 
 
+def hermitian(n: int, dtype, seed: int = 0) -> np.ndarray:
+    """Gaussian, exactly Hermitian in this dtype."""
+    a = arbitrary(n, dtype, seed)
+    return (a + a.conj().T) / np.dtype(dtype).type(2)
+
+
 def positive_definite_stack(count: int, n: int, dtype) -> np.ndarray:
     """(count, n, n): different matrices of this kind."""
     return np.stack([positive_definite(n, dtype, seed) for seed in range(count)])
@@ -128,6 +134,64 @@ def check_log_det(a, log_det) -> None:
     difference = abs(float(log_det) - expected)
     bound = 10 * np.finfo(real).eps * (a.shape[0] + abs(expected))
     assert difference <= bound, f"log det: got {float(log_det)}, needed {expected} ± {bound:.3g}"
+
+
+def check_eigenvalues(a, w, metric=None) -> None:
+    """Fails unless ``w`` are the eigenvalues of Hermitian ``a``: ascending, |Δ| ≤ 10 √n ε ‖a‖₁ from NumPy's.
+
+    With a metric B they are those of L⁻¹ a L⁻ᴴ with B = L Lᴴ, computed in double precision, and the bound is
+    wider by the condition number of B, as that of the factors is.
+    """
+    a, w = np.asarray(a), np.asarray(w)
+    n, epsilon = len(a), np.finfo(a.dtype).eps
+    assert w.dtype == np.finfo(a.dtype).dtype
+    assert w.shape == (n,)
+    if n == 0:
+        return
+    wide, condition = a.astype(np.promote_types(a.dtype, np.float64)), 1
+    if metric is not None:
+        inverse = np.linalg.inv(np.linalg.cholesky(metric.astype(wide.dtype)))
+        wide, condition = inverse @ wide @ inverse.conj().T, np.linalg.cond(metric)
+    expected = np.linalg.eigvalsh((wide + wide.conj().T) / 2)
+    bound = 10 * np.sqrt(n) * epsilon * _one_norm(wide) * condition
+    # Comparisons with NaN are false, so these reject it.
+    assert (np.diff(w) >= 0).all(), "the eigenvalues are not ascending, as needed"
+    difference = np.abs(w - expected).max()
+    assert difference <= bound, f"eigenvalues: got a difference of {difference:.3g}, needed ≤ {bound:.3g}"
+
+
+def check_eigenpairs(a, w, v, metric=None) -> None:
+    """Fails unless ``a @ v = v * w`` and ``v`` is unitary, to the accuracy of the dtype.
+
+    Of the residual by two bounds, ‖a v − v w‖₁ ≤ 50 n ε ‖a‖₁ and ≤ 10 √n ε ‖a‖₁; of the vectors too,
+    ‖I − vᴴ v‖₁ ≤ 50 n ε, and |I − vᴴ v| ≤ 5 √n ε element by element. The second ones are narrow enough to see
+    one wrong tile in single precision.
+
+    With a metric B, ``a @ v = B @ v * w`` and vᴴ B v = I are measured by what is multiplied,
+    (‖a‖₁ + |w|max ‖B‖₁) ‖v‖₁, and by the condition number of B.
+    """
+    check_eigenvalues(a, w, metric)
+    a, w, v = np.asarray(a), np.asarray(w), np.asarray(v)
+    assert v.dtype == a.dtype
+    assert v.shape == a.shape
+    n, epsilon = len(a), np.finfo(a.dtype).eps
+    if n == 0:
+        return
+    wide = np.promote_types(a.dtype, np.float64)
+    a, v = a.astype(wide), v.astype(wide)
+    b = np.eye(n) if metric is None else metric.astype(wide)
+    residual, scale, condition = _one_norm(a @ v - b @ v * w), _one_norm(a), 1
+    if metric is not None:
+        scale = (scale + np.abs(w).max() * _one_norm(b)) * _one_norm(v)
+        condition = np.linalg.cond(b)
+    off = np.eye(n) - v.conj().T @ b @ v
+    for what, value, bound in (
+        ("‖a v − v w‖₁", residual, min(50 * n, 10 * np.sqrt(n)) * scale),
+        ("‖I − vᴴ v‖₁", _one_norm(off), 50 * n * condition),
+        ("|I − vᴴ v|", np.abs(off).max(), 5 * np.sqrt(n) * condition),
+    ):
+        # A comparison with NaN is false. A zero matrix has to have no residual at all.
+        assert value <= bound * epsilon, f"{what} = {value / epsilon:.3g} ε, needed ≤ {bound:.3g} ε"
 
 
 def check_sharding(x: jax.Array, mesh: Mesh, *spec) -> None:

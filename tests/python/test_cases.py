@@ -10,10 +10,12 @@ from helpers import (
     DTYPES,
     P,
     all_nan,
+    check_eigenpairs,
     check_log_det,
     check_solution,
     dtype_id,
     grid_id,
+    hermitian,
     make_mesh,
     on_every_device,
     positive_definite,
@@ -43,6 +45,31 @@ def test_ragged(grid, dtype, order):
     x, log_det = meshsolve.potrs(put(a, mesh, "x", "y"), put(b, mesh, "x"), 7, return_logdet=True)
     check_solution(a, x, b)
     check_log_det(a, log_det)
+
+
+@pytest.mark.parametrize("order", ["C", "F"], ids=["row-major", "column-major"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64], ids=dtype_id)
+@small_grids
+def test_ragged_eigenvectors(grid, dtype, order):
+    mesh = make_mesh(*grid, order=order)
+    a = hermitian(39, dtype)
+    for give in (np.asarray, jax.device_put, lambda array: put(array, mesh)):
+        w, v = meshsolve.syevd(give(a), 10, mesh=mesh)
+        check_eigenpairs(a, w, v)
+        assert v.sharding.is_fully_replicated
+    a = hermitian(40, dtype)
+    check_eigenpairs(a, *meshsolve.syevd(put(a, mesh, "x", "y"), 7))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=dtype_id)
+@small_grids
+def test_complex_eigenvectors(grid, dtype):
+    """The values alone can be right where the vectors are conjugates."""
+    mesh = make_mesh(*grid)
+    a = hermitian(20, dtype)
+    for layout in ("stages", "auto"):
+        w, v = meshsolve.syevd(put(a, mesh, "x", "y"), 8, layout=layout)
+        check_eigenpairs(a, w, v)
 
 
 @pytest.mark.smoke
@@ -98,7 +125,9 @@ def test_subsets_of_the_devices_in_turn():
         for mesh in (half, other):
             x = meshsolve.potrs(put(a, mesh, "x", "y"), put(b, mesh, "x"), 4)
             check_solution(a, x, b)
-            assert x.sharding.device_set == set(mesh.devices.flat)
+            w, v = meshsolve.syevd(put(a, mesh, "x", "y"), 4)
+            check_eigenpairs(a, w, v)
+            assert x.sharding.device_set == v.sharding.device_set == set(mesh.devices.flat)
 
 
 def with_negative_pivot(n: int, index: int) -> np.ndarray:

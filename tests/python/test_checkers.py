@@ -2,7 +2,18 @@
 
 import numpy as np
 import pytest
-from helpers import DTYPES, check_log_det, check_solution, dtype_id, positive_definite, right_hand_side
+import scipy.linalg
+from helpers import (
+    DTYPES,
+    check_eigenpairs,
+    check_eigenvalues,
+    check_log_det,
+    check_solution,
+    dtype_id,
+    hermitian,
+    positive_definite,
+    right_hand_side,
+)
 
 N, TILE = 256, 16
 
@@ -24,13 +35,16 @@ def one_nan(x):
     x[N // 2, 0] = np.nan
 
 
+SPOILERS = (swap_tiles, zero_tile, one_nan)
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("dtype", DTYPES, ids=dtype_id)
 def test_solution_checker(dtype):
     a, b = positive_definite(N, dtype), right_hand_side(N, 3, dtype)
     x = reference_solution(a, b, dtype)
     check_solution(a, x, b)
-    for spoil in (swap_tiles, zero_tile, one_nan):
+    for spoil in SPOILERS:
         spoiled = x.copy()
         spoil(spoiled)
         with pytest.raises(AssertionError, match="needed"):
@@ -57,3 +71,35 @@ def test_log_det_checker(dtype):
     for wrong in (one_entry_short, -expected, 0.0, np.nan):
         with pytest.raises(AssertionError, match="log det"):
             check_log_det(a, np.asarray(wrong, real))
+
+
+@pytest.mark.parametrize("metric", [False, True], ids=["standard", "metric"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=dtype_id)
+def test_eigen_checkers(dtype, metric):
+    a, b = hermitian(N, dtype), positive_definite(N, dtype) if metric else None
+    wide = np.promote_types(dtype, np.float64)
+    # SciPy's default driver is not as careful about orthogonality.
+    exact, vectors = (
+        scipy.linalg.eigh(a.astype(wide), b.astype(wide), driver="gvd")
+        if metric
+        else scipy.linalg.eigh(a.astype(wide), driver="evd")
+    )
+    w, v = exact.astype(np.finfo(dtype).dtype), vectors.astype(dtype)
+    check_eigenpairs(a, w, v, b)
+    for spoil in SPOILERS:
+        spoiled = w.copy()
+        spoil(spoiled[:, None] if spoil is one_nan else spoiled)
+        with pytest.raises(AssertionError, match="needed"):
+            check_eigenvalues(a, spoiled, b)
+        with pytest.raises(AssertionError, match="needed"):
+            check_eigenpairs(a, spoiled, v, b)
+        # Tiles of rows, and of columns.
+        for turn in (np.asarray, np.transpose):
+            spoiled = v.copy()
+            spoil(turn(spoiled))
+            with pytest.raises(AssertionError, match="needed"):
+                check_eigenpairs(a, w, spoiled, b)
+    with pytest.raises(AssertionError):
+        check_eigenpairs(a, w, v[:, :-1], b)
+    with pytest.raises(AssertionError):
+        check_eigenvalues(a, w.astype(np.float64 if w.dtype == np.float32 else np.float32), b)

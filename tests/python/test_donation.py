@@ -7,7 +7,7 @@ import meshsolve
 import numpy as np
 import pytest
 from helpers import P, check_solution, make_mesh, positive_definite, put, right_hand_side
-from meshsolve import _call, _native, _sharding, _system
+from meshsolve import _call, _native, _problem, _sharding, _system
 
 N = 48
 A = positive_definite(N, np.float64)
@@ -97,7 +97,8 @@ def test_the_solver_works_in_the_memory_of_a_donated_matrix():
     before = pointers(a)
     layout = _sharding.resolve({"a": a, "b": b}, None, None)
     system = _system.System("cholesky", "solve")
-    problem = _system.Problem(system, a, b, None, "f64", ALIASED, layout, "auto", keep_a=False)
+    operands = {"a": a, "b": b}
+    problem = _problem.Problem(system, operands, a, "f64", ALIASED, layout, "auto", keep_a=False)
     plan = _native.plan(problem.request())
     call = _call.Call(problem.request(), layout.grid, plan.b_rows, plan.b_columns, P(), consume=True)
     results, work = jax.jit(functools.partial(_call._run, call), donate_argnums=0)(a, b)

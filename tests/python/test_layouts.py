@@ -10,11 +10,14 @@ from helpers import (
     DTYPES,
     P,
     all_nan,
+    check_eigenpairs,
+    check_eigenvalues,
     check_log_det,
     check_sharding,
     check_solution,
     dtype_id,
     grid_id,
+    hermitian,
     make_mesh,
     on_every_device,
     positive_definite,
@@ -48,6 +51,24 @@ def test_one_axis(size, dtype):
             check_log_det(a, log_det)
             assert int(status) == 0
         np.testing.assert_array_equal(np.asarray(sharded_a), a)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128], ids=dtype_id)
+@pytest.mark.parametrize("grid", [(1, 4), (2, 2), (2, 4), (4, 2)], ids=grid_id)
+def test_eigenvectors(grid, dtype):
+    mesh = make_mesh(*grid)
+    a = hermitian(64, dtype)
+    sharded = put(a, mesh, "x", "y")
+    for tile, layout in itertools.product([4, 5, None], LAYOUTS):
+        if layout == "reading" and tile == 5:
+            # What would have to be padded has no reading, for padding has eigenvalues of its own.
+            with pytest.raises(ValueError, match="the tile does not divide the shards"):
+                meshsolve.plan(sharded, T_A=tile, task="eigh", layout=layout)
+            continue
+        w, v = meshsolve.syevd(sharded, tile, layout=layout)
+        check_eigenpairs(a, w, v)
+        check_sharding(v, mesh, "x", "y")
+        check_eigenvalues(a, meshsolve.syevd(sharded, tile, layout=layout, return_eigenvectors=False))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64], ids=dtype_id)
@@ -102,6 +123,10 @@ def test_a_plan_takes_the_layout_asked_for():
     assert meshsolve.plan(a, b, 4, layout="stages").layout.startswith("stages")
     assert meshsolve.plan(a, b, 4, layout="reading").layout.startswith("reading")
     assert meshsolve.plan(a, b, 4, triangle="lower").layout.startswith("stages")
+    assert meshsolve.plan(a, T_A=4, task="eigh", layout="stages").layout == "stages"
+    assert meshsolve.plan(a, T_A=4, task="eigh").layout == "reading"
+    # Without vectors, and where the matrix may be worked on as it stands, it is taken as its transpose.
+    assert meshsolve.plan(a, T_A=4, task="eigvalsh", donate=True).layout == "reading, transposed"
     explanation = meshsolve.plan(a, b, 4, triangle="lower").explain()
     assert "reading: not possible, it needs both triangles" in explanation
 

@@ -11,8 +11,11 @@ from helpers import (
     DTYPES,
     P,
     arbitrary,
+    check_eigenpairs,
+    check_eigenvalues,
     check_sharding,
     check_solution,
+    hermitian,
     positive_definite,
     put,
     right_hand_side,
@@ -54,20 +57,22 @@ CASES = [(devices, case) for devices in DEVICES for case in table(devices)]
 SOLVES = {"potrs": (meshsolve.potrs, positive_definite), "lu_solve": (meshsolve.lu_solve, far_from_singular)}
 
 
+def placed(devices: int, case) -> tuple[Mesh, type, int]:
+    """The mesh of a case, its dtype and its order."""
+    _, grid, order, *_ = case
+    number = CASES.index((devices, case))
+    axis_type = AxisType.Explicit if number % 2 else AxisType.Auto
+    names = ("x", "y")[: len(grid)]
+    devices_in_order = np.array(jax.devices()[:devices]).reshape(grid, order=order)
+    mesh = Mesh(devices_in_order, names, axis_types=(axis_type,) * len(grid))
+    return mesh, DTYPES[number % len(DTYPES)], -(-512 // devices) * devices
+
+
 @pytest.mark.parametrize("routine", SOLVES)
 @pytest.mark.parametrize(("devices", "case"), CASES, ids=[f"{case[0]}-{devices}" for devices, case in CASES])
 def test_case(devices, case, routine):
-    _, grid, order, tile, k, a_spec, b_spec = case
-    number = CASES.index((devices, case))
-    dtype = DTYPES[number % len(DTYPES)]
-    axis_type = AxisType.Explicit if number % 2 else AxisType.Auto
-    names = ("x", "y")[: len(grid)]
-    mesh = Mesh(
-        np.array(jax.devices()[:devices]).reshape(grid, order=order),
-        names,
-        axis_types=(axis_type,) * len(grid),
-    )
-    n = -(-512 // devices) * devices
+    *_, tile, k, a_spec, b_spec = case
+    mesh, dtype, n = placed(devices, case)
     solve, matrix = SOLVES[routine]
     a, b = matrix(n, dtype), right_hand_side(n, k, dtype)
     x, status = solve(
@@ -76,3 +81,27 @@ def test_case(devices, case, routine):
     assert int(status) == 0
     check_solution(a, x, b)
     check_sharding(x, mesh, *b_spec)
+
+
+#: Those that differ in mesh, tile or partition of the matrix.
+EIGEN_CASES = [
+    (devices, case)
+    for devices, case in CASES
+    if (devices == 4 and not case[0].startswith(("skinny", "vector", "single_column")))
+    or (devices == 6 and case[0] in ("column_major_padding", "single_axis_column_rhs"))
+]
+
+
+@pytest.mark.parametrize(
+    ("devices", "case"), EIGEN_CASES, ids=[f"{case[0]}-{devices}" for devices, case in EIGEN_CASES]
+)
+def test_eigen_case(devices, case):
+    *_, tile, _, a_spec, _ = case
+    mesh, dtype, n = placed(devices, case)
+    a = hermitian(n, dtype)
+    sharded = put(a, mesh, *a_spec)
+    w, v, status = meshsolve.syevd(sharded, tile, mesh, P(*a_spec), return_status=True)
+    assert int(status) == 0
+    check_eigenpairs(a, w, v)
+    check_sharding(v, mesh, *a_spec)
+    check_eigenvalues(a, meshsolve.syevd(sharded, tile, mesh, P(*a_spec), return_eigenvectors=False))

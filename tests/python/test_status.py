@@ -14,13 +14,16 @@ def test_words():
     assert "leading minor of order 5 is not positive" in str(meshsolve.NotPositiveDefiniteError(5))
     assert "non-finite" in meshsolve.describe_status(-1)
     assert "order 3" in meshsolve.describe_status(np.array([3], np.int32))
-    with pytest.raises(ValueError, match="unknown status: got -2"):
-        meshsolve.describe_status(-2)
+    assert "did not converge" in meshsolve.describe_status(-2)
+    assert str(meshsolve.ConvergenceError()) == meshsolve.describe_status(-2)
+    with pytest.raises(ValueError, match="unknown status: got -3"):
+        meshsolve.describe_status(-3)
 
 
 def test_exceptions_are_linear_algebra_errors():
     assert issubclass(meshsolve.NotPositiveDefiniteError, np.linalg.LinAlgError)
     assert issubclass(meshsolve.NonFiniteError, np.linalg.LinAlgError)
+    assert issubclass(meshsolve.ConvergenceError, np.linalg.LinAlgError)
 
 
 def test_status_of_a_result_can_be_described():

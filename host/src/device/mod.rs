@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+pub(crate) mod float_environment;
 mod in_place;
 mod operations;
 

@@ -3,17 +3,26 @@
 from importlib import metadata
 
 from . import linalg
-from ._errors import NonFiniteError, NotPositiveDefiniteError, SingularMatrixError, describe_status
+from ._eigen import syevd
+from ._errors import (
+    ConvergenceError,
+    NonFiniteError,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    describe_status,
+)
 from ._factor import Factor
 from ._lu import lu_solve
 from ._native import Operand, Plan
-from ._potrs import plan, potrs
+from ._plan import plan
+from ._potrs import potrs
 from ._redistribute import BlockCyclic, redistribute
 
 __version__ = metadata.version("meshsolve")
 
 __all__ = [
     "BlockCyclic",
+    "ConvergenceError",
     "Factor",
     "NonFiniteError",
     "NotPositiveDefiniteError",
@@ -26,4 +35,5 @@ __all__ = [
     "plan",
     "potrs",
     "redistribute",
+    "syevd",
 ]

@@ -45,6 +45,41 @@ def check_square(a: Any) -> str:
     return SOLVER_DTYPES[np.dtype(a.dtype)]
 
 
+def check_metric(a: Any, b: Any) -> None:
+    """Checks the second matrix of a generalised eigenproblem.
+
+    Raises:
+        TypeError: not an array, or not of the dtype of ``a``.
+        ValueError: not of the shape of ``a``.
+    """
+    _check_array("b", b)
+    _check_same_dtype(a, b)
+    if b.shape != a.shape:
+        raise ValueError(f"b must be a matrix of the shape of a: got {b.shape}, needed {a.shape}")
+
+
+def check_subset(subset: Any, a: Any) -> tuple[int, int]:
+    """Checks which eigenvalues of ``a`` are wanted: (first, end), ``end`` not included; None for all.
+
+    Raises:
+        TypeError, ValueError: as `check_square`; not a pair of integers; not 0 ≤ first ≤ end ≤ n.
+    """
+    check_square(a)
+    n = a.shape[0]
+    if subset is None:
+        return 0, n
+    try:
+        first, end = map(operator.index, subset)
+    except (TypeError, ValueError):
+        raise TypeError(f"subset_by_index must be a pair of integers: got {subset!r}") from None
+    if not 0 <= first <= end <= n:
+        raise ValueError(
+            f"subset_by_index is out of range: got {(first, end)}, needed 0 ≤ first ≤ end ≤ {n}; "
+            "end is not included"
+        )
+    return first, end
+
+
 def check_right_hand_sides(b: Any, n: int) -> None:
     """Checks the shape of right-hand sides for a matrix of order ``n``.
 
@@ -135,6 +170,20 @@ def check_triangle(triangle: Any) -> str | None:
     if triangle not in (None, "lower", "upper"):
         raise ValueError(f'triangle must be None (both are valid), "lower" or "upper": got {triangle!r}')
     return triangle
+
+
+def check_lower(lower: Any) -> str | None:
+    """Checks which triangle of a Hermitian matrix the caller promises, and returns its name.
+
+    Raises:
+        TypeError: neither None nor a bool.
+    """
+    if not (lower is None or isinstance(lower, bool | np.bool_)):
+        raise TypeError(
+            f"lower must be None (both triangles are valid), True or False: got {lower!r} of type "
+            f"{type(lower).__name__}"
+        )
+    return None if lower is None else "lower" if lower else "upper"
 
 
 def check_assume_a(assume_a: Any) -> str:

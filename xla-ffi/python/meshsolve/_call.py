@@ -20,20 +20,26 @@ REPLICATED = PartitionSpec()
 
 #: Results of one element.
 _SCALARS = ("log_det", "phase", "status")
+#: What every device has whole: these, scalars that are passed in, and eigenvalues.
+_EVERYWHERE = (*_SCALARS, "shift", "cutoff", "w")
+#: Operands that lie as the matrix does.
+_MATRICES = ("a", "metric")
 #: Buffers that only the call itself needs.
-_WORK = ("work", "a_work", "b_work", "c_work", "x_work")
+_WORK = ("work", "a_work", "b_work", "c_work", "metric_work", "v_work", "x_work", "y_work")
 
 
 @dataclass(frozen=True)
 class Call:
-    """All that is static about a call for a system or a product.
+    """All that is static about a call for a system, an eigenproblem or a product.
 
     Attributes:
         request: what was asked of the planner, as JSON; it goes with the call as an attribute.
         grid: mesh and partition of the matrix ``a``.
         b_rows, b_columns: whether rows and columns of ``b`` are shared out as those of the matrix during the
             call.
-        x_spec: partition wanted for ``x``, or for ``c``; None leaves it as the solver gives it.
+        x_spec: partition wanted for ``x``, ``v`` or ``c``; None leaves it as the solver gives it.
+        entry: how the matrix and the metric enter: None as they are, ``"adjoint"`` as their adjoints,
+            ``"hermitian_part"`` as (A + Aᴴ) / 2.
         consume: whether the matrix is donated, so that the solver works in its memory.
     """
 
@@ -42,12 +48,13 @@ class Call:
     b_rows: bool = False
     b_columns: bool = False
     x_spec: PartitionSpec | None = None
+    entry: str | None = None
     consume: bool = False
 
     def spec(self, name: str) -> PartitionSpec:
         """How an operand or a result of this name in the plan lies on the mesh during the call."""
         rows, columns = self.grid.rows, self.grid.columns
-        if name in (*_SCALARS, "shift"):
+        if name in _EVERYWHERE:
             return REPLICATED
         if name == "pivots":
             return partition(rows + columns)
@@ -66,7 +73,8 @@ def program(call: Call) -> Callable[..., dict[str, jax.Array]]:
     """The jitted function of the plan's inputs, whole arrays in their order, for this call.
 
     It gives the plan's outputs by their names, without work buffers: ``x`` in the shape of ``b``, or of the
-    matrix where there is no ``b``; ``c`` in the shape of the product; scalars without dimensions.
+    matrix where there is no ``b``; ``v`` in the shape of the matrix; ``c`` in that of the product; scalars
+    without dimensions.
     """
     if not call.consume:
         return jax.jit(lambda *operands: _run(call, *operands)[0])
@@ -99,6 +107,8 @@ def _run(call: Call, *operands: jax.Array) -> tuple[dict[str, jax.Array], jax.Ar
             results[name] = jnp.squeeze(results[name], 0)
     if "x" in results:
         results["x"] = _whole(call, results["x"], operands[-1 if call.has_b else 0].shape)
+    if "v" in results:
+        results["v"] = _whole(call, results["v"], operands[0].shape)
     if "c" in results:
         a, b = operands
         results["c"] = _whole(call, results["c"], (a.shape[0], *b.shape[1:]))
@@ -109,15 +119,24 @@ def _lay_out(call: Call, operand: _native.Operand, array: jax.Array) -> jax.Arra
     """Traced: an operand as the call takes it."""
     rows, columns = call.grid.shape
     spec = call.spec(operand.name)
-    if operand.name == "a":
-        return spread(array, operand.shape, (rows, columns), call.grid, spec)
+    if operand.name in _MATRICES:
+        return spread(_entering(call, array), operand.shape, (rows, columns), call.grid, spec)
     if operand.name == "b":
         matrix = array if array.ndim == 2 else jnp.expand_dims(array, 1)
         parts = (rows if call.b_rows else 1, columns if call.b_columns else 1)
         return spread(matrix, operand.shape, parts, call.grid, spec)
-    if operand.name in ("shift", "status"):
+    if operand.name in ("shift", "cutoff", "status"):
         array = jnp.reshape(array, (1,))
     return place(array, call.grid.mesh, spec)
+
+
+def _entering(call: Call, matrix: jax.Array) -> jax.Array:
+    """Traced: a matrix in the form in which it enters."""
+    if call.entry is None:
+        return matrix
+    spec = _sharding.divisible(call.grid.spec, matrix.shape, call.grid.mesh)
+    adjoint = place(matrix.conj().T, call.grid.mesh, spec)
+    return adjoint if call.entry == "adjoint" else (place(matrix, call.grid.mesh, spec) + adjoint) / 2
 
 
 def _whole(call: Call, x: jax.Array, shape: tuple[int, ...]) -> jax.Array:

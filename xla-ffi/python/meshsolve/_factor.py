@@ -10,10 +10,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from . import _native, _sharding, _system
+from . import _native, _problem, _sharding
 from ._arguments import SOLVER_DTYPES, check_layout, check_operands
+from ._problem import Options, Problem
 from ._sharding import AnyMesh
-from ._system import Options, Problem, System
+from ._system import System
 
 
 @functools.partial(
@@ -69,7 +70,7 @@ class Factor:
 def prepare(method: str, options: Options, a: Any, shift: Any = None, triangle: str | None = None) -> Factor:
     """Factors a matrix."""
     system = System(method, "prepare", triangle=triangle)
-    results, problem = _system.run_problem(system, options, a, shift=shift)
+    results, problem = _problem.run_problem(system, options, a, shift=shift)
     plan = _native.plan(problem.request())
     layout, _, view = plan.layout.partition(", ")
     return Factor(
@@ -105,16 +106,15 @@ def apply(factor: Factor, b: Any, method: str, op: str = "no_transpose") -> jax.
     if known is not None and not isinstance(mesh, Mesh):
         # Made under jit, where JAX told the axes only.
         mesh = known[0]
+    parts = {"factor": factor.local, "pivots": factor.pivots, "status": factor.status, "b": b}
     problem = Problem(
-        system=System(method, "apply", triangle=factor.triangle, op=op),
+        asked=System(method, "apply", triangle=factor.triangle, op=op),
+        operands={name: part for name, part in parts.items() if part is not None},
         a=a,
-        b=b,
-        shift=None,
         dtype=SOLVER_DTYPES[np.dtype(factor.dtype)],
         tile=factor.tile,
         placed=_sharding.resolve({"a": a, "b": b}, mesh, (factor.partition, None)),
         layout=check_layout(factor.layout, check=False),
         view=factor.view,
-        factor=tuple(part for part in (factor.local, factor.pivots, factor.status) if part is not None),
     )
-    return _system.apply(problem)
+    return _problem.apply(problem)

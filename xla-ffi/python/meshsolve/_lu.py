@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._problem import MatrixSpecs, Options
 from ._sharding import AnyMesh
-from ._system import MatrixSpecs, Options, System, solved
+from ._system import System, solved
 
 
 def lu_solve(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _native, _system
-from ._arguments import check_assume_a
+from ._problem import MatrixSpecs, Options
 from ._sharding import AnyMesh
-from ._system import MatrixSpecs, Options, System, solved
+from ._system import System, solved
 
 
 def potrs(
@@ -36,7 +35,7 @@ def potrs(
     (``layout="stages"``), or it is told of the rows and columns in an order under which the shards already
     lie so (``"reading"``): then nothing of ``a`` changes devices. A reading needs both triangles, and a mesh
     of which one side divides the other, or a tile that divides the shards. The default, ``"auto"``, takes
-    the cheaper way; `plan` shows what each would cost.
+    the cheaper way; `meshsolve.plan` shows what each would cost.
 
     Works under jit, vmap (one system after another) and scan; it has no derivative yet.
 
@@ -87,31 +86,3 @@ def potrs(
     system = System("cholesky", "solve", triangle=triangle, log_det=return_logdet)
     options = Options(T_A, mesh, matrix_specs, donate, layout, check, pad)
     return solved(system, options, a, b, shift, return_logdet=return_logdet, return_status=return_status)
-
-
-def plan(
-    a: Any,
-    b: Any,
-    T_A: int | None = None,
-    mesh: AnyMesh | None = None,
-    matrix_specs: MatrixSpecs = None,
-    *,
-    return_logdet: bool = False,
-    donate: bool = False,
-    triangle: str | None = None,
-    layout: str = "auto",
-    assume_a: str = "pos",
-) -> _native.Plan:
-    """The plan that a solve follows for these arguments, without running it.
-
-    Args:
-        a, b: arrays, or `jax.ShapeDtypeStruct` with a sharding: only shape, dtype and sharding are read.
-        T_A, mesh, matrix_specs, return_logdet, donate, triangle, layout: as for `potrs`.
-        assume_a: ``"pos"`` for `potrs`, ``"gen"`` for `lu_solve`, as in `meshsolve.linalg.solve`.
-
-    Returns:
-        The plan: its tile, its layout, its memory per device in bytes, and ``explain()``, which lists all
-        ways that were considered with their costs.
-    """
-    system = System(check_assume_a(assume_a), "solve", triangle=triangle, log_det=return_logdet)
-    return _system.plan(system, Options(T_A, mesh, matrix_specs, donate, layout), a, b)

@@ -11,7 +11,8 @@ and under ``jax.jit``, and share these keyword arguments:
   told by NaN in every result, as JAX does.
 
 Where a matrix is Hermitian, ``triangle=None``, the default, says that **both triangles are valid**;
-``"lower"`` or ``"upper"`` promises that one only, and the other one is never read.
+``"lower"`` or ``"upper"`` promises that one only, and the other one is never read. `eigh`, `eigvalsh` and
+`pinvh_solve` take the same promise under JAX's name: ``lower=None``, True or False.
 """
 
 from __future__ import annotations
@@ -21,24 +22,29 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from . import _factor, _system
+from . import _factor, _problem
 from ._arguments import check_assume_a
+from ._eigen import eigh, eigvalsh, pinvh_solve
 from ._factor import Factor
 from ._lu import lu_solve as _lu_solve
 from ._potrs import potrs as _potrs
+from ._problem import MatrixSpecs, Options
 from ._product import matmul
 from ._sharding import AnyMesh
-from ._system import MatrixSpecs, Options, System
+from ._system import System
 
 __all__ = [
     "cho_factor",
     "cho_solve",
     "cholesky",
     "det",
+    "eigh",
+    "eigvalsh",
     "inv",
     "lu_factor",
     "lu_solve",
     "matmul",
+    "pinvh_solve",
     "slogdet",
     "solve",
     "solve_triangular",
@@ -143,11 +149,11 @@ def cholesky(
         The factor, in the sharding of ``a``, with zeros in the other triangle; NaN on every device if there
         is none.
     """
-    if symmetrize_input:
-        a = _symmetrized(a)
-    system = System("cholesky", "factor", triangle="upper" if upper else "lower")
+    triangle = "upper" if upper else "lower"
+    entry = "hermitian_part" if symmetrize_input else None
+    system = System("cholesky", "factor", triangle, entry=entry)
     options = Options(tile, mesh, matrix_specs, donate, check=check, pad=pad)
-    return _system.run(system, options, a, shift=shift)["x"]
+    return _problem.run(system, options, a, shift=shift)["x"]
 
 
 def cho_factor(
@@ -262,7 +268,7 @@ def slogdet(
     method = check_assume_a(assume_a)
     system = System(method, "determinant", triangle=triangle, log_det=True)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
-    results = _system.run(system, options, a, shift=shift)
+    results = _problem.run(system, options, a, shift=shift)
     log_det = results["log_det"]
     if method == "lu":
         return SlogdetResult(results["phase"], log_det)
@@ -307,7 +313,7 @@ def inv(
     """
     system = System(check_assume_a(assume_a), "invert", triangle=triangle)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
-    return _system.run(system, options, a, shift=shift)["x"]
+    return _problem.run(system, options, a, shift=shift)["x"]
 
 
 def solve_triangular(
@@ -343,15 +349,10 @@ def solve_triangular(
     triangle = "lower" if lower else "upper"
     system = System("triangular", "solve", triangle, _transpose(trans), bool(unit_diagonal))
     options = Options(tile, mesh, matrix_specs, donate, check=check, pad=pad)
-    return _system.run(system, options, a, b, shift)["x"]
+    return _problem.run(system, options, a, b, shift)["x"]
 
 
 def _transpose(trans: Any) -> str:
     if trans not in _TRANSPOSES:
         raise ValueError(f"trans must be 0, 1 or 2 (or 'N', 'T', 'C'): got {trans!r}")
     return _TRANSPOSES[trans]
-
-
-@jax.jit
-def _symmetrized(a: jax.Array) -> jax.Array:
-    return (a + a.conj().T) / 2

@@ -168,7 +168,10 @@ pub(super) fn eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option
     }
     let threads = faer::get_global_parallelism();
     let wanted = if vectors.is_some() { evd::ComputeEigenvectors::Yes } else { evd::ComputeEigenvectors::No };
-    let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, threads, Default::default());
+    let mut params = <evd::SelfAdjointEvdParams as faer::Auto<T>>::auto();
+    // From here on it divides and conquers, which leaves the vectors orthogonal to a third of the rounding errors.
+    params.recursion_threshold = 16;
+    let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, threads, params.into());
     let mut diagonal = vec![zero::<T>(); n];
     let outcome = evd::self_adjoint_evd(
         MatRef::from_column_major_slice(a, n, n),
@@ -176,7 +179,7 @@ pub(super) fn eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option
         vectors.map(|vectors| MatMut::from_column_major_slice_mut(vectors, n, n)),
         threads,
         MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
+        params.into(),
     );
     for (value, element) in values.iter_mut().zip(&diagonal) {
         *value = real(element);
