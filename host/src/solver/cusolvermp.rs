@@ -11,7 +11,7 @@ mod kept;
 mod lu;
 
 use super::checks::{check_alike, check_factor, check_pivots, check_product, check_system, check_values};
-use super::{DistributedMatrix, Product, Solver, Triangle, Triangular};
+use super::{DistributedMatrix, Eigenproblem, Product, Solver, Triangle, Triangular};
 use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
 use crate::device::cuda::{self, CudaDevice};
@@ -168,12 +168,6 @@ impl<'a> CusolverMpSolver<'a> {
             cuda::check(sys::cuStreamSynchronize(stream), || "waiting for a status".into())?;
         }
         Ok(value)
-    }
-
-    /// Checks a square matrix and another that is distributed alike.
-    fn check_pair(&self, a: &DistributedMatrix, name: &str, other: &DistributedMatrix) -> Result<()> {
-        check_factor(self.rank, self.process_grid, a)?;
-        check_alike(self.rank, self.process_grid, a, name, other)
     }
 
     /// Checks the matrices of an eigenproblem and that the library is right about vectors.
@@ -364,13 +358,7 @@ impl Solver for CusolverMpSolver<'_> {
         self.scratch(kept, &call)
     }
 
-    fn eigen(
-        &self,
-        problem: Eigenproblem<'_>,
-        values: Buffer,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
+    fn eigen(&self, problem: Eigenproblem<'_>, values: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
         self.check_eigen(problem)?;
         check_values(self.rank, problem.a, values)?;
         self.succeed(info)?;

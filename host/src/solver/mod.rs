@@ -238,13 +238,7 @@ pub trait Solver {
     ///
     /// `info` is positive if the iteration did not converge, or if M is not positive definite. Elements that are
     /// not finite may keep a solver from coming to an end: callers see to it that there are none.
-    fn eigen(
-        &self,
-        problem: Eigenproblem<'_>,
-        values: Buffer,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()>;
+    fn eigen(&self, problem: Eigenproblem<'_>, values: Buffer, scratch: Buffer, info: Buffer) -> Result<()>;
 
     /// Device scratch in bytes for [`Solver::multiply`].
     fn multiply_scratch(

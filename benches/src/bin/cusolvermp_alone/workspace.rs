@@ -12,7 +12,9 @@ use meshsolve::communicator::nccl::{
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
-use meshsolve::solver::{Diagonal, DistributedMatrix, Op, Product, Solver, Triangle, Triangular};
+use meshsolve::solver::{
+    Diagonal, DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle, Triangular,
+};
 use std::env;
 use std::process::{Command, Stdio};
 
@@ -104,9 +106,15 @@ fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
                     let (a, triangle) = (matrix(n, tile), Triangle::Lower);
                     say("potrf", [0; 2], solver.cholesky_factor_scratch(triangle, &a)?);
                     say("getrf", [0; 2], solver.lu_factor_scratch(&a)?);
-                    say("syevd-values", [0; 2], solver.eigen_scratch(&a, None)?);
-                    say("syevd", [0; 2], solver.eigen_scratch(&a, Some(&a))?);
-                    say("sygst", [0; 2], solver.reduce_scratch(&a, &a)?);
+                    for (call, metric, vectors) in [
+                        ("syevd-values", None, None),
+                        ("syevd", None, Some(&a)),
+                        ("sygvd-values", Some(&a), None),
+                        ("sygvd", Some(&a), Some(&a)),
+                    ] {
+                        let problem = Eigenproblem { a: &a, metric, vectors };
+                        say(call, [0; 2], solver.eigen_scratch(problem)?);
+                    }
                     let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
