@@ -5,12 +5,14 @@ use meshsolve::DType;
 use meshsolve::communicator::LocalCommunicator;
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
-use meshsolve::solver::{Diagonal, DistributedMatrix, FaerSolver, Op, Product, Solver, Triangle, Triangular};
+use meshsolve::solver::{
+    Diagonal, DistributedMatrix, Eigenproblem, FaerSolver, Op, Product, Solver, Triangle, Triangular,
+};
 use meshsolve_tests::Memory;
 use meshsolve_tests::dense::{Dense, check_residual};
 use meshsolve_tests::solvers::{
-    Deal, OPERANDS, Rank, RankMemory, Ranks, Solved, check_cholesky, check_eigen, check_lu, check_multiply,
-    check_reduce, check_singular_lu, check_triangular, cholesky, hermitian_matrices, lies_in,
+    Deal, OPERANDS, Rank, RankMemory, Ranks, Solved, check_cholesky, check_eigen, check_lu, check_metric,
+    check_multiply, check_singular_lu, check_triangular, cholesky, hermitian_matrices, lies_in,
     lower_and_upper, lu, shown_in, triangular,
 };
 use proptest::prelude::*;
@@ -314,7 +316,7 @@ fn eigenproblems_of_any_order_and_tile() {
         for dtype in DType::ALL {
             let deal = Deal { grid, tile, dtype };
             check_eigen(&Threads, deal, &Dense::hermitian(n, dtype, 3), None, GROWTH);
-            check_reduce(&Threads, deal, n);
+            check_metric(&Threads, deal, n, GROWTH);
         }
     }
 }
@@ -328,7 +330,7 @@ fn tiny_eigenproblems() {
                 for (_, a, known) in hermitian_matrices(n, dtype) {
                     check_eigen(&Threads, deal, &a, known.as_deref(), GROWTH);
                 }
-                check_reduce(&Threads, deal, n);
+                check_metric(&Threads, deal, n, GROWTH);
             }
         }
     }
@@ -367,7 +369,7 @@ proptest! {
         check_lu(&Threads, deal, &a, &b, 1.0);
         check_triangular(&Threads, deal, n, nrhs);
         check_eigen(&Threads, deal, &Dense::hermitian(n, dtype, seed), None, GROWTH);
-        check_reduce(&Threads, deal, n);
+        check_metric(&Threads, deal, n, GROWTH);
         for ops in OPERANDS {
             check_multiply(&Threads, grid, dtype, ops, [n, nrhs, tile[0]], [tile[0], tile[1], 2]);
         }
@@ -394,8 +396,7 @@ fn a_grid_of_another_size_is_refused() {
         solver.cholesky_solve_scratch(Triangle::Lower, &matrix, &matrix),
         solver.lu_factor_scratch(&matrix),
         solver.lu_solve_scratch(&matrix, &matrix),
-        solver.eigen_scratch(&matrix, None),
-        solver.reduce_scratch(&matrix, &matrix),
+        solver.eigen_scratch(Eigenproblem { a: &matrix, metric: Some(&matrix), vectors: None }),
         solver.multiply_scratch(product, &matrix, &matrix, &matrix),
     ] {
         let text = refusal.unwrap_err().to_string();

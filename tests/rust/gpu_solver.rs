@@ -13,8 +13,8 @@ use meshsolve::solver::cusolvermp::{self, CusolverMpSolver};
 use meshsolve_tests::dense::Dense;
 use meshsolve_tests::gpus::{self, on_gpus, window};
 use meshsolve_tests::solvers::{
-    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_eigen, check_lu, check_multiply,
-    check_reduce, check_singular_lu, check_triangular, hermitian_matrices,
+    Deal, OPERANDS, Rank, RankMemory, Ranks, check_cholesky, check_eigen, check_lu, check_metric,
+    check_multiply, check_singular_lu, check_triangular, hermitian_matrices,
 };
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -155,12 +155,12 @@ fn eigenproblems() {
 
 #[test]
 #[ignore = "needs a GPU and NVIDIA's libraries: run it there with --include-ignored --test-threads=1"]
-fn reductions() {
+fn eigenproblems_with_a_metric() {
     on_all_grids(|checks, grid, dtype| {
         let tiny = (0..5).flat_map(|n| [1, 2, 64].map(|tile| (n, tile)));
         for (n, tile) in EIGENPROBLEMS.into_iter().chain(tiny) {
-            checks.run(&format!("sygst + syevd + trsm n {n} tile {tile} {grid:?} {dtype:?}"), || {
-                check_reduce(&Gpus, Deal { grid, tile: [tile; 2], dtype }, n)
+            checks.run(&format!("sygvd n {n} tile {tile} {grid:?} {dtype:?}"), || {
+                check_metric(&Gpus, Deal { grid, tile: [tile; 2], dtype }, n, 1.0)
             });
         }
     });

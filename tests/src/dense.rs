@@ -235,8 +235,9 @@ pub fn rounding(n: usize) -> f64 {
 }
 
 /// Checks that numbers ascend; NaN does not.
-pub fn check_ascending(values: &[f64], what: &str) {
-    let ascends = values.windows(2).all(|pair| pair[0] <= pair[1]) && values.iter().all(|x| x.is_finite());
+pub fn check_ascending(values: &[f64], slack: f64, what: &str) {
+    let ascends =
+        values.windows(2).all(|pair| pair[0] <= pair[1] + slack) && values.iter().all(|x| x.is_finite());
     assert!(ascends, "{what}: not ascending: {values:?}");
 }
 
@@ -247,7 +248,8 @@ pub fn check_ascending(values: &[f64], what: &str) {
 pub fn check_eigenpairs(a: &Dense, values: &[f64], v: &Dense, dtype: DType, growth: f64, what: &str) -> f64 {
     let (n, eps) = (a.rows, epsilon(dtype));
     let (usual, most) = (growth * rounding(n), 50.0 * n as f64);
-    check_ascending(values, what);
+    // cuSOLVERMp 0.9.1 leaves values of a cluster in any order.
+    check_ascending(values, 8.0 * eps * a.one_norm(), what);
     let gram = v.op(Op::ConjugateTranspose).times(v).minus(&Dense::diagonal(&vec![1.0; n]));
     let element = gram.magnitude().values.iter().map(|x| x.0 / eps).fold(0.0, f64::max);
     let gram = gram.one_norm() / eps;

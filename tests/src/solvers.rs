@@ -9,7 +9,7 @@ use meshsolve::DType;
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
 use meshsolve::solver::{
-    Diagonal, DistributedMatrix, Op, Product, Solver, Triangle, Triangular, pivot_bytes,
+    Diagonal, DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle, Triangular, pivot_bytes,
 };
 
 /// All of them.
@@ -306,17 +306,26 @@ pub struct Eigen {
     pub info: i32,
 }
 
-/// Eigenvalues of Hermitian A, and vectors if they are wanted.
-pub fn eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, wants_vectors: bool) -> Eigen {
+/// Eigenvalues of Hermitian A, or of A·v = λ·M·v, and vectors if they are wanted.
+pub fn eigen(
+    ranks: &impl Ranks,
+    deal: Deal,
+    a: &Dense,
+    metric: Option<&Dense>,
+    wants_vectors: bool,
+) -> Eigen {
     let square = Deal { tile: [deal.tile[0]; 2], ..deal };
     let blank = Dense::from_fn(a.rows, a.cols, |_, _| NAN);
     let parts = ranks.each(deal.grid, |rank| {
         let a_part = Part::new(rank, square, a);
+        let m_part = metric.map(|metric| Part::new(rank, square, metric));
         let v_part = wants_vectors.then(|| Part::new(rank, square, &blank));
-        let (a_matrix, v_matrix) = (a_part.matrix(), v_part.as_ref().map(Part::matrix));
-        let scratch = rank.scratch(rank.solver.eigen_scratch(&a_matrix, v_matrix.as_ref()));
+        let matrix = |part: &Option<Part>| part.as_ref().map(Part::matrix);
+        let (a_matrix, m_matrix, v_matrix) = (a_part.matrix(), matrix(&m_part), matrix(&v_part));
+        let problem = Eigenproblem { a: &a_matrix, metric: m_matrix.as_ref(), vectors: v_matrix.as_ref() };
+        let scratch = rank.scratch(rank.solver.eigen_scratch(problem));
         let (values, info) = (rank.values(deal.dtype, a.rows), rank.word());
-        rank.solver.eigen(&a_matrix, values.buffer, v_matrix.as_ref(), scratch.buffer, info).unwrap();
+        rank.solver.eigen(problem, values.buffer, scratch.buffer, info).unwrap();
         rank.assert_within(&scratch);
         // Looks at the rows to spare.
         a_part.elements(rank);
@@ -331,47 +340,6 @@ pub fn eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, wants_vectors: bool) -> 
     let vectors =
         wants_vectors.then(|| assemble(a.rows, a.cols, parts.iter().map(|part| part.0.as_ref().unwrap())));
     Eigen { values: parts[0].1.clone(), vectors, info: parts.iter().map(|part| part.2).max().unwrap() }
-}
-
-/// What is left of A·v = λ·B·v with B = L·Lᴴ.
-pub struct Reduced {
-    /// L⁻¹·A·L⁻ᴴ; only its lower triangle counts.
-    pub reduced: Dense,
-    /// Its eigenvalues.
-    pub values: Vec<f64>,
-    /// The vectors v.
-    pub vectors: Dense,
-}
-
-/// Reduces A by the lower factor L, which must stay as it was, solves what it becomes, and gives the vectors of
-/// the problem with B.
-pub fn reduce(ranks: &impl Ranks, deal: Deal, a: &Dense, factor: &Dense) -> Reduced {
-    let square = Deal { tile: [deal.tile[0]; 2], ..deal };
-    let adjoint =
-        Triangular { triangle: Triangle::Lower, op: Op::ConjugateTranspose, diagonal: Diagonal::NonUnit };
-    let blank = Dense::from_fn(a.rows, a.cols, |_, _| NAN);
-    let parts = ranks.each(deal.grid, |rank| {
-        let [a_part, l_part, v_part] = [a, factor, &blank].map(|whole| Part::new(rank, square, whole));
-        let [a, l, v] = [&a_part, &l_part, &v_part].map(Part::matrix);
-        let scratch = rank.scratch(rank.solver.reduce_scratch(&a, &l));
-        let [reduce_info, eigen_info] = [rank.word(), rank.word()];
-        rank.solver.reduce(&a, &l, scratch.buffer, reduce_info).unwrap();
-        rank.assert_within(&scratch);
-        let reduced = a_part.elements(rank);
-        let scratch = rank.scratch(rank.solver.eigen_scratch(&a, Some(&v)));
-        let values = rank.values(deal.dtype, factor.rows);
-        rank.solver.eigen(&a, values.buffer, Some(&v), scratch.buffer, eigen_info).unwrap();
-        let scratch = rank.scratch(rank.solver.triangular_scratch(adjoint, &l, &v));
-        rank.solver.triangular_solve(adjoint, &l, &v, scratch.buffer).unwrap();
-        l_part.assert_untouched(rank);
-        assert_eq!([reduce_info, eigen_info].map(|info| rank.read_word(info)), [0, 0]);
-        (reduced, rank.read_values(deal.dtype, &values), v_part.elements(rank))
-    });
-    Reduced {
-        reduced: assemble(a.rows, a.cols, parts.iter().map(|part| &part.0)),
-        values: parts[0].1.clone(),
-        vectors: assemble(a.rows, a.cols, parts.iter().map(|part| &part.2)),
-    }
 }
 
 /// A product and its operands as they are stored.
@@ -539,11 +507,11 @@ pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f6
     let (n, dtype) = (a.rows, deal.dtype);
     let what = format!("eigen {deal:?} n {n}");
     let shown = shown_in(Triangle::Lower, a);
-    let [with, alone] = [true, false].map(|wants_vectors| eigen(ranks, deal, &shown, wants_vectors));
+    let [with, alone] = [true, false].map(|wants_vectors| eigen(ranks, deal, &shown, None, wants_vectors));
     assert_eq!([with.info, alone.info], [0, 0], "{what}");
     let residual = check_eigenpairs(a, &with.values, &with.vectors.unwrap(), dtype, growth, &what);
-    check_ascending(&alone.values, &what);
     let allowed = growth * rounding(n) * epsilon(dtype) * a.one_norm();
+    check_ascending(&alone.values, allowed, &what);
     for (name, expected) in [("with vectors", Some(&with.values[..])), ("known", known)] {
         for (k, (value, expected)) in alone.values.iter().zip(expected.into_iter().flatten()).enumerate() {
             let distance = (value - expected).abs();
@@ -553,36 +521,34 @@ pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f6
     residual
 }
 
-/// Checks the reduction of A·v = λ·B·v by L·C·Lᴴ = A, and by the residual of the vectors that it leads to, which
-/// it gives in ε·(‖A‖ + ‖B‖·max|λ|)·‖V‖.
-pub fn check_reduce(ranks: &impl Ranks, deal: Deal, n: usize) -> f64 {
+/// Checks values and vectors of A·v = λ·M·v by the residual, which it gives in ε·(‖A‖ + ‖M‖·max|λ|)·‖V‖, and
+/// the values alone. Rounding may add up to `growth` times what it usually does.
+pub fn check_metric(ranks: &impl Ranks, deal: Deal, n: usize, growth: f64) -> f64 {
     let dtype = deal.dtype;
-    let what = format!("reduction {deal:?} n {n}");
-    let form = Triangular { triangle: Triangle::Lower, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
-    let mut factor = triangular_matrix(n, dtype, form, NAN);
-    // As a Cholesky factor has it.
-    (0..n).for_each(|i| factor.set(i, i, (factor.at(i, i).0.abs(), 0.0)));
-    let a = Dense::hermitian(n, dtype, 1);
-    let solved = reduce(ranks, deal, &shown_in(Triangle::Lower, &a), &factor);
-
-    let l = read_as(form, &factor);
-    let adjoint = l.op(Op::ConjugateTranspose);
-    let c = solved.reduced.mirrored();
-    let bound = l.magnitude().times(&c.magnitude()).times(&adjoint.magnitude());
-    let distance = l.times(&c).times(&adjoint).distance(&a, &bound);
-    assert!(distance <= tolerance(dtype, n), "{what}: L·C·Lᴴ − A is {distance:e} of |L|·|C|·|Lᴴ|");
-
-    check_ascending(&solved.values, &what);
-    let (b, v) = (l.times(&adjoint), &solved.vectors);
-    let right = b.times(v).times(&Dense::diagonal(&solved.values));
+    let what = format!("eigen with a metric {deal:?} n {n}");
+    let (a, metric) = (Dense::hermitian(n, dtype, 1), Dense::definite(n, dtype));
+    let [shown_a, shown_metric] = [&a, &metric].map(|m| shown_in(Triangle::Lower, m));
+    let [with, alone] =
+        [true, false].map(|wants_vectors| eigen(ranks, deal, &shown_a, Some(&shown_metric), wants_vectors));
+    assert_eq!([with.info, alone.info], [0, 0], "{what}");
+    let v = &with.vectors.unwrap();
+    let largest = with.values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    check_ascending(&with.values, growth * rounding(n) * epsilon(dtype) * largest, &what);
+    for (value, other) in alone.values.iter().zip(&with.values) {
+        let allowed = growth * rounding(n) * epsilon(dtype) * largest.max(a.one_norm());
+        assert!(
+            (value - other).abs() <= allowed,
+            "{what}: a value alone is {value:e}, with vectors {other:e}"
+        );
+    }
+    let right = metric.times(v).times(&Dense::diagonal(&with.values));
     let residual = a.times(v).minus(&right).one_norm();
-    let largest = solved.values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-    let unit = epsilon(dtype) * (a.one_norm() + b.one_norm() * largest) * v.one_norm();
-    assert!(residual <= rounding(n) * unit, "{what}: residual {residual:e} of {unit:e}");
-    // The vectors are orthonormal in B, so none is left out or comes twice.
-    let gram = v.op(Op::ConjugateTranspose).times(&b).times(v).minus(&Dense::diagonal(&vec![1.0; n]));
-    let allowed = rounding(n) * epsilon(dtype) * b.one_norm() * v.one_norm().powi(2);
-    assert!(gram.one_norm() <= allowed, "{what}: I − Vᴴ·B·V is {:e} above {allowed:e}", gram.one_norm());
+    let unit = epsilon(dtype) * (a.one_norm() + metric.one_norm() * largest) * v.one_norm();
+    assert!(residual <= growth * rounding(n) * unit, "{what}: residual {residual:e} of {unit:e}");
+    // The vectors are orthonormal in M, so none is left out or comes twice.
+    let gram = v.op(Op::ConjugateTranspose).times(&metric).times(v).minus(&Dense::diagonal(&vec![1.0; n]));
+    let allowed = growth * rounding(n) * epsilon(dtype) * metric.one_norm() * v.one_norm().powi(2);
+    assert!(gram.one_norm() <= allowed, "{what}: I − Vᴴ·M·V is {:e} above {allowed:e}", gram.one_norm());
     if residual == 0.0 { 0.0 } else { residual / unit }
 }
 

@@ -8,7 +8,7 @@ use crate::plan::{MatrixPlan, OperandSpec};
 use crate::{DType, Result};
 
 /// Words that decide the status, in the order in which they do. The first tells of non-finite input.
-const WORDS: u64 = 4;
+const WORDS: u64 = 3;
 
 /// A call's buffers by the names that its plan gives them.
 pub(super) struct Named<'a> {

@@ -6,15 +6,11 @@ use super::{Backend, Operands};
 use crate::communicator::Ballot;
 use crate::device::{Buffer, Device, Scratch};
 use crate::plan::{EigenPlan, EigenTask, STATUS_BYTES};
-use crate::solver::{Diagonal, DistributedMatrix, Op, Product, Solver, Triangle, Triangular};
+use crate::solver::{DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle};
 use crate::{DType, Result};
 
 /// The status of an iteration that did not converge.
 const NO_CONVERGENCE: i32 = -2;
-
-/// Lᴴ, of a metric's factor L.
-const BACK: Triangular =
-    Triangular { triangle: Triangle::Lower, op: Op::ConjugateTranspose, diagonal: Diagonal::NonUnit };
 
 /// Vᴴ·B and V·Y.
 const TO_VECTORS: Product =
@@ -27,8 +23,8 @@ const FROM_VECTORS: Product = Product { op_a: Op::NoTranspose, ..TO_VECTORS };
 /// result. The status is −1 for non-finite input, −2 if the solver's iteration did not converge. A positive
 /// one is a row of the metric, counted from 1, at which its factorisation stopped: it is not positive definite.
 ///
-/// A·v = λ·M·v with M = L·Lᴴ is solved as L⁻¹·A·L⁻ᴴ·y = λ·y with y = Lᴴ·v (LAPACK's sygvd, hegvd), step by
-/// step, so that no step ever begins with what another could not make.
+/// A metric is factored first, to learn whether and where that fails, which solvers need not say and may not
+/// survive; then it is brought anew.
 ///
 /// # Errors
 /// Those of [`crate::communicator::Communicator::agree`] before anything was written, and library
@@ -38,7 +34,7 @@ pub fn eigen(plan: &EigenPlan, fingerprint: u64, backend: &Backend<'_>, operands
     let solver = backend.solver()?;
     let named = Named { inputs: plan.inputs(), outputs: plan.outputs(), operands };
     let matrices = Matrices::new(plan, &named);
-    let memory = matrices.scratch(plan, device, solver, communicator.rank());
+    let memory = matrices.scratch(plan, device, solver);
     communicator.agree(Ballot { fingerprint, verdict: memory.as_ref().map(|_| ()).map_err(Clone::clone) })?;
     let (scratch, sizes) = memory?;
     // The solver's workspace comes first, with the full alignment of the allocation.
@@ -76,23 +72,21 @@ impl Matrices {
         }
     }
 
+    fn problem(&self) -> Eigenproblem<'_> {
+        Eigenproblem { a: &self.a, metric: self.metric.as_ref(), vectors: self.v.as_ref() }
+    }
+
     /// Device scratch, and the sizes of its parts: the solver's workspace, status, redistributions.
     fn scratch<'d>(
         &self,
         plan: &EigenPlan,
         device: &'d dyn Device,
         solver: &dyn Solver,
-        rank: u64,
     ) -> Result<(Scratch<'d>, [u64; 3])> {
-        let mut workspace = solver.eigen_scratch(&self.a, self.v.as_ref())?;
+        let mut workspace = solver.eigen_scratch(self.problem())?;
         let mut needs = |bytes: u64| workspace = workspace.max(bytes);
         if let Some(metric) = &self.metric {
             needs(solver.cholesky_factor_scratch(Triangle::Lower, metric)?);
-            needs(solver.reduce_scratch(&self.a, metric)?);
-            if let Some(v) = &self.v {
-                let batch = v.batches(rank).next().expect("one at least");
-                needs(solver.triangular_scratch(BACK, metric, &batch)?);
-            }
         }
         if let (Some(v), Some([b, y])) = (&self.v, &self.sides) {
             needs(solver.multiply_scratch(TO_VECTORS, v, b, y)?);
@@ -139,20 +133,14 @@ impl Eigen<'_> {
 
         a.keep_from_solver(matrix.data, flag)?;
         if let Some(metric) = metric {
-            a.set_identity(metric.data, Some(flag))?;
-            self.reduce(metric)?;
+            self.check_metric(metric, input("metric"))?;
         }
-        let (overflowed, info) = (status.word(2), status.word(3));
-        solver.eigen(matrix, w, v.as_ref(), *workspace, info)?;
-        self.say_no_convergence(overflowed)?;
-        self.say_no_convergence(info)?;
+        let info = status.word(2);
+        solver.eigen(matrices.problem(), w, *workspace, info)?;
+        let no_convergence = u64::from(NO_CONVERGENCE.cast_unsigned());
+        rank.device.fill(DType::I32, info, [no_convergence, 0], Some(info))?;
         status.combine(rank, out, plan.a().rows().order_map(), None)?;
 
-        if let (Some(metric), Some(v)) = (metric, v) {
-            for batch in v.batches(rank.communicator.rank()) {
-                solver.triangular_solve(BACK, metric, &batch, *workspace)?;
-            }
-        }
         if let (Some(of), Some(v)) = (plan.v(), v) {
             rank.reverse(of, v.data, output("v").expect("vectors are wanted"))?;
         }
@@ -174,24 +162,16 @@ impl Eigen<'_> {
         Ok(())
     }
 
-    /// Makes a problem with a metric one without. What cannot be used is replaced by the identity: a factor
-    /// that there is none of, a matrix that overflowed.
-    fn reduce(&self, metric: &DistributedMatrix) -> Result<()> {
-        let Self { plan, rank, a, matrices: Matrices { a: matrix, .. }, solver, workspace, status } = self;
-        let (indefinite, overflowed) = (status.word(1), status.word(2));
+    /// Says at which row the metric is not positive definite, and has the solver see the identity then.
+    fn check_metric(&self, metric: &DistributedMatrix, caller: Buffer) -> Result<()> {
+        let Self { a, solver, workspace, status, .. } = self;
+        let (flag, indefinite) = (status.word(0), status.word(1));
+        a.set_identity(metric.data, Some(flag))?;
         solver.cholesky_factor(Triangle::Lower, metric, *workspace, indefinite)?;
-        a.keep_from_solver(metric.data, indefinite)?;
-        solver.reduce(matrix, metric, *workspace, status.ignored)?;
-        let view = solver_view(plan.a(), matrix.data);
-        let part = crate::device::Triangle::Lower;
-        rank.device.find_non_finite(&view, a.row_map, a.col_map, part, overflowed)?;
-        a.keep_from_solver(matrix.data, overflowed)
-    }
-
-    /// Turns a word that is not 0 into the status that says so.
-    fn say_no_convergence(&self, word: Buffer) -> Result<()> {
-        let status = u64::from(NO_CONVERGENCE.cast_unsigned());
-        self.rank.device.fill(DType::I32, word, [status, 0], Some(word))
+        // What is not finite was found the first time.
+        a.bring(caller, metric.data, false, status.ignored)?;
+        a.set_identity(metric.data, Some(flag))?;
+        a.keep_from_solver(metric.data, indefinite)
     }
 
     /// Conjugates B or X if the solver's matrix is the conjugate of A.

@@ -11,7 +11,7 @@ mod kept;
 mod lu;
 
 use super::checks::{check_alike, check_factor, check_pivots, check_product, check_system, check_values};
-use super::{DistributedMatrix, Product, Solver, Triangle, Triangular};
+use super::{DistributedMatrix, Eigenproblem, Product, Solver, Triangle, Triangular};
 use crate::communicator::nccl::NcclCommunicator;
 use crate::communicator::{Ballot, Communicator};
 use crate::device::cuda::{self, CudaDevice};
@@ -93,55 +93,6 @@ impl<'a> CusolverMpSolver<'a> {
         Ok(solver(kept, made))
     }
 
-    /// Device scratch in bytes for [`CusolverMpSolver::eigen_with_metric`].
-    ///
-    /// # Errors
-    /// Matrices that do not fit, a library too old for vectors, or its refusal.
-    pub fn eigen_with_metric_scratch(
-        &self,
-        a: &DistributedMatrix,
-        metric: &DistributedMatrix,
-        vectors: Option<&DistributedMatrix>,
-    ) -> Result<u64> {
-        self.check_eigen(a, vectors)?;
-        self.check_pair(a, "B", metric)?;
-        if is_empty(a) {
-            return Ok(0);
-        }
-        let kept = &mut *self.enter()?;
-        let call = self.sygvd(kept, [a, metric], Buffer::EMPTY, vectors, Buffer::EMPTY)?;
-        self.scratch(kept, &call)
-    }
-
-    /// Eigenvalues, and vectors if a matrix for them is given, of A·v = λ·B·v with positive definite B in one call
-    /// of the library (LAPACK's sygvd, hegvd of type 1). Only lower triangles are read; A and B are overwritten.
-    ///
-    /// It is there to be measured beside its steps, which the trait has, and which can be kept from going on
-    /// with a factor that there is none of. Otherwise as [`Solver::eigen`].
-    ///
-    /// # Errors
-    /// As for the scratch; a failure of the library.
-    pub fn eigen_with_metric(
-        &self,
-        a: &DistributedMatrix,
-        metric: &DistributedMatrix,
-        values: Buffer,
-        vectors: Option<&DistributedMatrix>,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
-        self.check_eigen(a, vectors)?;
-        self.check_pair(a, "B", metric)?;
-        check_values(self.rank, a, values)?;
-        self.succeed(info)?;
-        if is_empty(a) {
-            return Ok(());
-        }
-        let kept = &mut *self.enter()?;
-        let call = self.sygvd(kept, [a, metric], values, vectors, info)?;
-        self.run(kept, &call, scratch)
-    }
-
     /// Locks what is kept for the device and turns the libraries to this call's stream.
     fn enter(&self) -> Result<MutexGuard<'static, Kept>> {
         let kept = lock(self.kept);
@@ -219,21 +170,18 @@ impl<'a> CusolverMpSolver<'a> {
         Ok(value)
     }
 
-    /// Checks a square matrix and another that is distributed alike.
-    fn check_pair(&self, a: &DistributedMatrix, name: &str, other: &DistributedMatrix) -> Result<()> {
-        check_factor(self.rank, self.process_grid, a)?;
-        check_alike(self.rank, self.process_grid, a, name, other)
-    }
-
     /// Checks the matrices of an eigenproblem and that the library is right about vectors.
-    fn check_eigen(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<()> {
-        match vectors {
-            Some(vectors) => {
-                libraries::require_cusolvermp(eigen::OLDEST_WITH_VECTORS, "eigenvectors")?;
-                self.check_pair(a, "V", vectors)
-            }
-            None => check_factor(self.rank, self.process_grid, a),
+    fn check_eigen(&self, Eigenproblem { a, metric, vectors }: Eigenproblem<'_>) -> Result<()> {
+        if vectors.is_some() {
+            libraries::require_cusolvermp(eigen::OLDEST_WITH_VECTORS, "eigenvectors")?;
         }
+        check_factor(self.rank, self.process_grid, a)?;
+        for (name, other) in [("M", metric), ("V", vectors)] {
+            if let Some(other) = other {
+                check_alike(self.rank, self.process_grid, a, name, other)?;
+            }
+        }
+        Ok(())
     }
 
     /// An error that says where it happened.
@@ -400,59 +348,25 @@ impl Solver for CusolverMpSolver<'_> {
         self.run(kept, &call, scratch)
     }
 
-    fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64> {
-        self.check_eigen(a, vectors)?;
-        if is_empty(a) {
+    fn eigen_scratch(&self, problem: Eigenproblem<'_>) -> Result<u64> {
+        self.check_eigen(problem)?;
+        if is_empty(problem.a) {
             return Ok(0);
         }
         let kept = &mut *self.enter()?;
-        let call = self.syevd(kept, a, Buffer::EMPTY, vectors, Buffer::EMPTY)?;
+        let call = self.eigen_call(kept, problem, Buffer::EMPTY, Buffer::EMPTY)?;
         self.scratch(kept, &call)
     }
 
-    fn eigen(
-        &self,
-        a: &DistributedMatrix,
-        values: Buffer,
-        vectors: Option<&DistributedMatrix>,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
-        self.check_eigen(a, vectors)?;
-        check_values(self.rank, a, values)?;
+    fn eigen(&self, problem: Eigenproblem<'_>, values: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
+        self.check_eigen(problem)?;
+        check_values(self.rank, problem.a, values)?;
         self.succeed(info)?;
-        if is_empty(a) {
+        if is_empty(problem.a) {
             return Ok(());
         }
         let kept = &mut *self.enter()?;
-        let call = self.syevd(kept, a, values, vectors, info)?;
-        self.run(kept, &call, scratch)
-    }
-
-    fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64> {
-        self.check_pair(a, "L", factor)?;
-        if is_empty(a) {
-            return Ok(0);
-        }
-        let kept = &mut *self.enter()?;
-        let call = self.sygst(kept, a, factor, Buffer::EMPTY)?;
-        self.scratch(kept, &call)
-    }
-
-    fn reduce(
-        &self,
-        a: &DistributedMatrix,
-        factor: &DistributedMatrix,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
-        self.check_pair(a, "L", factor)?;
-        self.succeed(info)?;
-        if is_empty(a) {
-            return Ok(());
-        }
-        let kept = &mut *self.enter()?;
-        let call = self.sygst(kept, a, factor, info)?;
+        let call = self.eigen_call(kept, problem, values, info)?;
         self.run(kept, &call, scratch)
     }
 

@@ -2,7 +2,7 @@
 
 mod dense;
 
-use super::{DistributedMatrix, Product, Solver, Triangle, Triangular, checks};
+use super::{DistributedMatrix, Eigenproblem, Product, Solver, Triangle, Triangular, checks};
 use crate::communicator::{Communicator, Message};
 use crate::device::Buffer;
 use crate::layout::{BlockCyclic, LocalElement};
@@ -241,54 +241,40 @@ impl<'c> FaerSolver<'c> {
         self.scatter::<T>(b, None, solution, packed)
     }
 
-    /// Bytes of all of `a`, of all vectors, and of what travels.
-    fn eigen_bytes(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> [u64; 3] {
-        vectors.map_or([self.whole_bytes(a), 0, self.packed_bytes(a)], |v| self.system_bytes(a, v))
+    /// Bytes of all of A, of M and of the vectors, and of what travels.
+    fn eigen_bytes(&self, Eigenproblem { a, metric, vectors }: Eigenproblem<'_>) -> [u64; 4] {
+        let whole = |m: Option<&DistributedMatrix>| m.map_or(0, |m| self.whole_bytes(m));
+        [self.whole_bytes(a), whole(metric), whole(vectors), self.packed_bytes(a)]
     }
 
     fn eigen_as<T: Element>(
         &self,
-        a: &DistributedMatrix,
+        problem: Eigenproblem<'_>,
         numbers: Buffer,
-        vectors: Option<&DistributedMatrix>,
         scratch: Buffer,
         info: Buffer,
     ) -> Result<()> {
-        let [whole, all_vectors, packed] = cut(scratch, self.eigen_bytes(a, vectors));
-        self.gather::<T>(a, Some(Triangle::Lower), whole, packed)?;
+        let Eigenproblem { a, metric, vectors } = problem;
+        let [whole, all_of_metric, all_vectors, packed] = cut(scratch, self.eigen_bytes(problem));
+        let lower = Some(Triangle::Lower);
+        self.gather::<T>(a, lower, whole, packed)?;
+        metric.map_or(Ok(()), |metric| self.gather::<T>(metric, lower, all_of_metric, packed))?;
         report(info, 0);
         let peers = self.owners().map(|owner| if self.is_root() { owner } else { 0 });
         let messages: Vec<_> = peers.map(|peer| Message { peer, data: numbers }).collect();
         if self.is_root() {
-            // SAFETY: scratch of this call and the caller's numbers; the three do not overlap.
-            let (whole, columns, real) =
-                unsafe { (values::<T>(whole), values::<T>(all_vectors), values::<T::Real>(numbers)) };
-            report(info, dense::eigen(whole, real, vectors.map(|_| columns)));
+            // SAFETY: scratch of this call; the three do not overlap.
+            let [whole, all_of_metric, all_vectors] =
+                [whole, all_of_metric, all_vectors].map(|buffer| unsafe { values::<T>(buffer) });
+            // SAFETY: the caller's numbers, apart from the scratch.
+            let numbers = unsafe { values::<T::Real>(numbers) };
+            let (metric, vectors) = (metric.map(|_| all_of_metric), vectors.map(|_| all_vectors));
+            report(info, dense::eigen(whole, metric, numbers, vectors));
             self.communicator.exchange(&messages, &[])?;
         } else {
             self.communicator.exchange(&[], &messages)?;
         }
         vectors.map_or(Ok(()), |vectors| self.scatter::<T>(vectors, None, all_vectors, packed))
-    }
-
-    fn reduce_as<T: Element>(
-        &self,
-        a: &DistributedMatrix,
-        factor: &DistributedMatrix,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
-        let [whole, all_of_factor, packed] = cut(scratch, self.eigen_bytes(a, Some(factor)));
-        let lower = Some(Triangle::Lower);
-        self.gather::<T>(a, lower, whole, packed)?;
-        self.gather::<T>(factor, lower, all_of_factor, packed)?;
-        if self.is_root() {
-            // SAFETY: scratch of this call; the two do not overlap.
-            let (whole, all_of_factor) = unsafe { (values::<T>(whole), values::<T>(all_of_factor)) };
-            dense::reduce(whole, all_of_factor, index(a.rows.extent()));
-        }
-        report(info, 0);
-        self.scatter::<T>(a, lower, whole, packed)
     }
 
     fn multiply_bytes(&self, [a, b, c]: [&DistributedMatrix; 3]) -> [u64; 4] {
@@ -327,11 +313,14 @@ impl<'c> FaerSolver<'c> {
         checks::check_system(self.communicator.rank(), a.grid, a, b)
     }
 
-    /// `other`, by its name: the vectors, or a metric's factor.
-    fn check_eigen(&self, a: &DistributedMatrix, other: Option<(&str, &DistributedMatrix)>) -> Result<()> {
+    fn check_eigen(&self, Eigenproblem { a, metric, vectors }: Eigenproblem<'_>) -> Result<()> {
         self.check_factor(a)?;
-        let rank = self.communicator.rank();
-        other.map_or(Ok(()), |(name, other)| checks::check_alike(rank, a.grid, a, name, other))
+        for (name, other) in [("M", metric), ("V", vectors)] {
+            if let Some(other) = other {
+                checks::check_alike(self.communicator.rank(), a.grid, a, name, other)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_product(
@@ -460,38 +449,15 @@ impl Solver for FaerSolver<'_> {
         with_element!(a, self.triangular_solve_as(form, a, b, scratch))
     }
 
-    fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64> {
-        self.check_eigen(a, vectors.map(|v| ("V", v)))?;
-        Ok(self.eigen_bytes(a, vectors).into_iter().sum())
+    fn eigen_scratch(&self, problem: Eigenproblem<'_>) -> Result<u64> {
+        self.check_eigen(problem)?;
+        Ok(self.eigen_bytes(problem).into_iter().sum())
     }
 
-    fn eigen(
-        &self,
-        a: &DistributedMatrix,
-        values: Buffer,
-        vectors: Option<&DistributedMatrix>,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
-        self.check_eigen(a, vectors.map(|v| ("V", v)))?;
-        checks::check_values(self.communicator.rank(), a, values)?;
-        with_element!(a, self.eigen_as(a, values, vectors, scratch, info))
-    }
-
-    fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64> {
-        self.check_eigen(a, Some(("L", factor)))?;
-        Ok(self.eigen_bytes(a, Some(factor)).into_iter().sum())
-    }
-
-    fn reduce(
-        &self,
-        a: &DistributedMatrix,
-        factor: &DistributedMatrix,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()> {
-        self.check_eigen(a, Some(("L", factor)))?;
-        with_element!(a, self.reduce_as(a, factor, scratch, info))
+    fn eigen(&self, problem: Eigenproblem<'_>, values: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
+        self.check_eigen(problem)?;
+        checks::check_values(self.communicator.rank(), problem.a, values)?;
+        with_element!(problem.a, self.eigen_as(problem, values, scratch, info))
     }
 
     fn multiply_scratch(

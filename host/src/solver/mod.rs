@@ -79,6 +79,17 @@ pub struct Product {
     pub beta: f64,
 }
 
+/// The matrices of a Hermitian eigenproblem, all n × n and distributed alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Eigenproblem<'a> {
+    /// The Hermitian matrix.
+    pub a: &'a DistributedMatrix,
+    /// M, Hermitian positive definite, if it is not the identity.
+    pub metric: Option<&'a DistributedMatrix>,
+    /// Where the vectors go, if they are wanted.
+    pub vectors: Option<&'a DistributedMatrix>,
+}
+
 /// This rank's part of a 2-D block-cyclic matrix: column-major, source process (0, 0).
 #[derive(Clone, Copy, Debug)]
 pub struct DistributedMatrix {
@@ -216,40 +227,18 @@ pub trait Solver {
     ) -> Result<()>;
 
     /// Device scratch in bytes for [`Solver::eigen`].
-    fn eigen_scratch(&self, a: &DistributedMatrix, vectors: Option<&DistributedMatrix>) -> Result<u64>;
+    fn eigen_scratch(&self, problem: Eigenproblem<'_>) -> Result<u64>;
 
-    /// Eigenvalues of Hermitian `a`, and orthonormal eigenvectors if a matrix for them is given: A = V·Λ·Vᴴ
-    /// (LAPACK's syevd, heevd). Only the lower triangle of `a` is read; all of `a` is overwritten.
+    /// Eigenvalues of A·v = λ·v, or of A·v = λ·M·v, and eigenvectors if a matrix for them is given: A·V = V·Λ and
+    /// Vᴴ·V = I, or A·V = M·V·Λ and Vᴴ·M·V = I (LAPACK's syevd and heevd, sygvd and hegvd of type 1). Only the
+    /// lower triangles of A and M are read; all of both is overwritten.
     ///
-    /// `values` holds as many real numbers as `a` has rows; every rank gets all of them, ascending.
-    /// `vectors` is distributed as `a` is; its k-th column belongs to the k-th value.
+    /// `values` holds as many real numbers as A has rows; every rank gets all of them, ascending, though values
+    /// that differ by rounding errors only may be out of order. The k-th column of V belongs to the k-th value.
     ///
-    /// `info` is positive if the iteration did not converge. Elements that are not finite may keep a solver
-    /// from coming to an end: callers see to it that there are none.
-    fn eigen(
-        &self,
-        a: &DistributedMatrix,
-        values: Buffer,
-        vectors: Option<&DistributedMatrix>,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()>;
-
-    /// Device scratch in bytes for [`Solver::reduce`].
-    fn reduce_scratch(&self, a: &DistributedMatrix, factor: &DistributedMatrix) -> Result<u64>;
-
-    /// Makes A·v = λ·B·v a problem with B = I: overwrites Hermitian `a` with L⁻¹·A·L⁻ᴴ, where L is the lower
-    /// Cholesky factor of B that `factor` holds (LAPACK's sygst, hegst of type 1). Only the lower triangles
-    /// are read; above the diagonal `a` is arbitrary afterwards. Both are distributed alike.
-    ///
-    /// An eigenvector y of the new matrix is Lᴴ·v.
-    fn reduce(
-        &self,
-        a: &DistributedMatrix,
-        factor: &DistributedMatrix,
-        scratch: Buffer,
-        info: Buffer,
-    ) -> Result<()>;
+    /// `info` is positive if the iteration did not converge, or if M is not positive definite. Elements that are
+    /// not finite may keep a solver from coming to an end: callers see to it that there are none.
+    fn eigen(&self, problem: Eigenproblem<'_>, values: Buffer, scratch: Buffer, info: Buffer) -> Result<()>;
 
     /// Device scratch in bytes for [`Solver::multiply`].
     fn multiply_scratch(

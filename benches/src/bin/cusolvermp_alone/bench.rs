@@ -2,6 +2,7 @@
 
 use super::gpus::{copy, memory, on_each, window};
 use super::{Arguments, Clock, Failure, Times};
+use clap::ValueEnum;
 use cust::context::CurrentContext;
 use cust::memory::{CopyDestination, DeviceBuffer};
 use cust::stream::Stream;
@@ -90,7 +91,8 @@ impl Bench<'_> {
     /// The plan of a request: its own members in JSON, to which those come that all routines have.
     pub fn plan(&self, request: &str, n: u64, tile: u64, layout: &str) -> Result<Plan, Failure> {
         let [rows, cols] = self.arguments.grid;
-        let dtype = DType::from(self.arguments.dtype).name();
+        let dtype = self.arguments.dtype.to_possible_value().ok_or("a hidden element type")?;
+        let dtype = dtype.get_name();
         Ok(Plan::from_json(&format!(
             r#"{{{request},"dtype":"{dtype}","n":{n},"grid":[{rows},{cols}],"tile":{tile},"triangle":null,
                 "layout":"{layout}"}}"#

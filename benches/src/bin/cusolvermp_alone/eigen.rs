@@ -1,6 +1,6 @@
 //! Eigenvalues and eigenvectors: cuSOLVERMp alone, and the whole routine. The matrix has arbitrary numbers that
 //! depend on |i − j|, whose eigenvalues do not cluster: clusters would spare the library work. The metric is
-//! exp(−10·|i−j|/n) + I; with it the library's one call is measured beside its steps, which the routine takes.
+//! exp(−10·|i−j|/n) + I.
 
 use super::bench::{self, ALONE, Bench, Contestant, Whole, arbitrary, definite, distributed, part};
 use super::gpus::{memory, window};
@@ -9,11 +9,7 @@ use cust::memory::DeviceBuffer;
 use meshsolve::device::{Buffer, Scratch};
 use meshsolve::plan::{EigenPlan, Plan};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
-use meshsolve::solver::{Diagonal, DistributedMatrix, Op, Solver, Triangle, Triangular};
-
-/// Lᴴ, by which vectors of the reduced problem become those of the problem with a metric.
-const BACK: Triangular =
-    Triangular { triangle: Triangle::Lower, op: Op::ConjugateTranspose, diagonal: Diagonal::NonUnit };
+use meshsolve::solver::{DistributedMatrix, Eigenproblem, Solver};
 
 /// Measures every size with every tile and prints a line for each.
 pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
@@ -55,32 +51,13 @@ impl Alone<'_> {
         Ok(seconds)
     }
 
-    /// The word of a step.
-    fn word(&self, step: u64) -> Buffer {
-        window(&self.info).slice(4 * step, 4)
+    fn problem(&self) -> Eigenproblem<'_> {
+        Eigenproblem { a: &self.matrix, metric: self.metric.as_ref(), vectors: self.vectors.as_ref() }
     }
 
     fn eigen(&self) -> Result<(), Failure> {
-        let (vectors, scratch) = (self.vectors.as_ref(), self.workspace.buffer());
-        Ok(self.solver.eigen(&self.matrix, self.values, vectors, scratch, self.word(0))?)
-    }
-
-    fn eigen_with_metric(&self, metric: &DistributedMatrix) -> Result<(), Failure> {
-        let (vectors, scratch) = (self.vectors.as_ref(), self.workspace.buffer());
-        let (solver, matrix) = (&self.solver, &self.matrix);
-        Ok(solver.eigen_with_metric(matrix, metric, self.values, vectors, scratch, self.word(0))?)
-    }
-
-    /// The steps of a problem with a metric.
-    fn steps(&self, metric: &DistributedMatrix) -> Result<(), Failure> {
-        let scratch = self.workspace.buffer();
-        self.solver.cholesky_factor(Triangle::Lower, metric, scratch, self.word(1))?;
-        self.solver.reduce(&self.matrix, metric, scratch, self.word(2))?;
-        self.eigen()?;
-        if let Some(vectors) = &self.vectors {
-            self.solver.triangular_solve(BACK, metric, vectors, scratch)?;
-        }
-        Ok(())
+        let (info, scratch) = (window(&self.info).slice(0, 4), self.workspace.buffer());
+        Ok(self.solver.eigen(self.problem(), self.values, scratch, info)?)
     }
 }
 
@@ -112,16 +89,8 @@ fn measure_one(
     let (matrix, metric, vectors) =
         (as_matrix(&a), metric.as_ref().map(as_matrix), v.as_ref().map(as_matrix));
 
-    let mut sizes = vec![solver.eigen_scratch(&matrix, vectors.as_ref())?];
-    if let Some(metric) = &metric {
-        sizes.push(solver.eigen_with_metric_scratch(&matrix, metric, vectors.as_ref())?);
-        sizes.push(solver.cholesky_factor_scratch(Triangle::Lower, metric)?);
-        sizes.push(solver.reduce_scratch(&matrix, metric)?);
-        if let Some(vectors) = &vectors {
-            sizes.push(solver.triangular_scratch(BACK, metric, vectors)?);
-        }
-    }
-    let workspace = Scratch::new(device, sizes.into_iter().max().unwrap_or(0))?;
+    let problem = Eigenproblem { a: &matrix, metric: metric.as_ref(), vectors: vectors.as_ref() };
+    let workspace = Scratch::new(device, solver.eigen_scratch(problem)?)?;
     let moving = Scratch::new(device, eigen.moving_bytes())?;
     let (values, info) = (window(&values), memory(16)?);
     let alone = Alone {
@@ -140,17 +109,7 @@ fn measure_one(
     let alone = &alone;
 
     let contestant = |name, note: &str, compute| Contestant { name, note: note.to_owned(), compute };
-    let mut contestants = match &alone.metric {
-        None => vec![contestant(ALONE, "", Box::new(|| alone.time(Alone::eigen)))],
-        Some(metric) => vec![
-            contestant(ALONE, "sygvd", Box::new(|| alone.time(|alone| alone.eigen_with_metric(metric)))),
-            contestant(
-                "cusolvermp-steps",
-                "potrf, sygst, syevd, trsm",
-                Box::new(|| alone.time(|alone| alone.steps(metric))),
-            ),
-        ],
-    };
+    let mut contestants = vec![contestant(ALONE, "", Box::new(|| alone.time(Alone::eigen)))];
     if bench.arguments().through_plan {
         let whole = Whole::new(bench, plan)?;
         let name = match (has_metric, wants_vectors) {

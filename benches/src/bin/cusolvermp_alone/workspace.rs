@@ -12,7 +12,9 @@ use meshsolve::communicator::nccl::{
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
 use meshsolve::solver::cusolvermp::CusolverMpSolver;
-use meshsolve::solver::{Diagonal, DistributedMatrix, Op, Product, Solver, Triangle, Triangular};
+use meshsolve::solver::{
+    Diagonal, DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle, Triangular,
+};
 use std::env;
 use std::process::{Command, Stdio};
 
@@ -104,17 +106,21 @@ fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
                     let (a, triangle) = (matrix(n, tile), Triangle::Lower);
                     say("potrf", [0; 2], solver.cholesky_factor_scratch(triangle, &a)?);
                     say("getrf", [0; 2], solver.lu_factor_scratch(&a)?);
-                    say("syevd-values", [0; 2], solver.eigen_scratch(&a, None)?);
-                    say("syevd", [0; 2], solver.eigen_scratch(&a, Some(&a))?);
-                    say("sygst", [0; 2], solver.reduce_scratch(&a, &a)?);
+                    for (call, metric, vectors) in [
+                        ("syevd-values", None, None),
+                        ("syevd", None, Some(&a)),
+                        ("sygvd-values", Some(&a), None),
+                        ("sygvd", Some(&a), Some(&a)),
+                    ] {
+                        let problem = Eigenproblem { a: &a, metric, vectors };
+                        say(call, [0; 2], solver.eigen_scratch(problem)?);
+                    }
                     let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
-                    // A tile column for each process column, as plans lay right-hand sides; the tiles of A, as
-                    // an inverse has them.
-                    for sides in
-                        [[1, 1], [16 * cols, 16], [1000 * cols, 1000], [n, n.div_ceil(cols)], [n, tile]]
-                    {
+                    // Batches of right-hand sides as routines make them; the last one those of an inverse.
+                    for width in [1, 16, tile.min(1024), tile] {
+                        let sides = [width * cols, width];
                         let b = matrix(sides[0], sides[1]);
                         say("potrs", sides, solver.cholesky_solve_scratch(triangle, &a, &b)?);
                         say("getrs", sides, solver.lu_solve_scratch(&a, &b)?);

@@ -1,12 +1,11 @@
-//! Eigenvalues and eigenvectors of Hermitian matrices: cuSOLVERMp's syevd, sygst, which brings A·v = λ·B·v into
-//! that form, and sygvd, which does both.
+//! Eigenvalues and eigenvectors of Hermitian matrices: cuSOLVERMp's syevd, and sygvd with a metric.
 
 use super::failure::Status;
 use super::kept::{Kept, Libraries, Workspace, WorkspaceKey};
 use super::{Call, CusolverMpSolver, FIRST, Memory, data_type, fill_mode, int};
 use crate::Result;
 use crate::device::Buffer;
-use crate::solver::{DistributedMatrix, Triangle};
+use crate::solver::{DistributedMatrix, Eigenproblem, Triangle};
 use cublasmp_sys::cublasFillMode_t;
 use cusolvermp_sys::{cusolverEigMode_t, cusolverEigType_t};
 use std::ptr;
@@ -15,7 +14,7 @@ use std::ptr;
 /// a word.
 pub(super) const OLDEST_WITH_VECTORS: [u32; 3] = [0, 9, 1];
 
-/// A·v = λ·B·v.
+/// A·v = λ·M·v.
 const TYPE_1: cusolverEigType_t = cusolverEigType_t::CUSOLVER_EIG_TYPE_1;
 
 /// A matrix for vectors that are not wanted, which the library wants all the same and leaves alone: one of A's
@@ -25,7 +24,21 @@ fn or_none(vectors: Option<&DistributedMatrix>, a: &DistributedMatrix) -> Distri
 }
 
 impl CusolverMpSolver<'_> {
-    pub(super) fn syevd(
+    /// The call for a problem.
+    pub(super) fn eigen_call(
+        &self,
+        kept: &mut Kept,
+        Eigenproblem { a, metric, vectors }: Eigenproblem<'_>,
+        values: Buffer,
+        info: Buffer,
+    ) -> Result<Call> {
+        match metric {
+            None => self.syevd(kept, a, values, vectors, info),
+            Some(metric) => self.sygvd(kept, [a, metric], values, vectors, info),
+        }
+    }
+
+    fn syevd(
         &self,
         kept: &mut Kept,
         a: &DistributedMatrix,
@@ -104,69 +117,10 @@ impl CusolverMpSolver<'_> {
         })
     }
 
-    pub(super) fn sygst(
+    fn sygvd(
         &self,
         kept: &mut Kept,
-        a: &DistributedMatrix,
-        factor: &DistributedMatrix,
-        info: Buffer,
-    ) -> Result<Call> {
-        let Libraries { cusolvermp, solver, .. } = self.libraries;
-        let (order, kind, uplo) = (int(a.rows.extent())?, data_type(a.dtype)?, lower());
-        let (a_matrix, a) = (self.solver_matrix(kept, a)?, kept.address(a.data));
-        let (l_matrix, l) = (self.solver_matrix(kept, factor)?, kept.address(factor.data));
-        Ok(Call {
-            key: WorkspaceKey {
-                function: "cusolverMpSygst",
-                options: [0; 4],
-                matrices: [a_matrix.cast(), l_matrix.cast(), ptr::null()],
-            },
-            sizes: Box::new(move |Workspace { device, host }| {
-                // SAFETY: the handle and the descriptors are live; two sizes are written.
-                unsafe {
-                    cusolvermp.cusolverMpSygst_bufferSize(
-                        solver, TYPE_1, uplo, order, FIRST, FIRST, a_matrix, FIRST, FIRST, l_matrix, kind,
-                        device, host,
-                    )
-                }
-                .outcome()
-            }),
-            run: Box::new(move |Memory { device, host, bytes }| {
-                // SAFETY: the handle and the descriptors are live, and so is the memory by the contract of
-                // `Call`; the word is on this device.
-                unsafe {
-                    cusolvermp.cusolverMpSygst(
-                        solver,
-                        TYPE_1,
-                        uplo,
-                        order,
-                        a,
-                        FIRST,
-                        FIRST,
-                        a_matrix,
-                        l,
-                        FIRST,
-                        FIRST,
-                        l_matrix,
-                        kind,
-                        device,
-                        bytes.device,
-                        host,
-                        bytes.host,
-                        info.address() as *mut i32,
-                    )
-                }
-                .outcome()
-            }),
-            info: None,
-        })
-    }
-
-    /// Overwrites B, too: by its Cholesky factor.
-    pub(super) fn sygvd(
-        &self,
-        kept: &mut Kept,
-        [a, b]: [&DistributedMatrix; 2],
+        [a, m]: [&DistributedMatrix; 2],
         values: Buffer,
         vectors: Option<&DistributedMatrix>,
         info: Buffer,
@@ -179,20 +133,20 @@ impl CusolverMpSolver<'_> {
         };
         let z = or_none(vectors, a);
         let (a_matrix, a) = (self.solver_matrix(kept, a)?, kept.address(a.data));
-        let (b_matrix, b) = (self.solver_matrix(kept, b)?, kept.address(b.data));
+        let (m_matrix, m) = (self.solver_matrix(kept, m)?, kept.address(m.data));
         let (z_matrix, z) = (self.solver_matrix(kept, &z)?, kept.address(z.data));
         let values = kept.address(values);
         Ok(Call {
             key: WorkspaceKey {
                 function: "cusolverMpSygvd",
                 options: [jobz.0.into(), 0, 0, 0],
-                matrices: [a_matrix.cast(), b_matrix.cast(), z_matrix.cast()],
+                matrices: [a_matrix.cast(), m_matrix.cast(), z_matrix.cast()],
             },
             sizes: Box::new(move |Workspace { device, host }| {
                 // SAFETY: the handle and the descriptors are live; two sizes are written.
                 unsafe {
                     cusolvermp.cusolverMpSygvd_bufferSize(
-                        solver, TYPE_1, jobz, uplo, order, FIRST, FIRST, a_matrix, FIRST, FIRST, b_matrix,
+                        solver, TYPE_1, jobz, uplo, order, FIRST, FIRST, a_matrix, FIRST, FIRST, m_matrix,
                         FIRST, FIRST, z_matrix, kind, device, host,
                     )
                 }
@@ -211,10 +165,10 @@ impl CusolverMpSolver<'_> {
                         FIRST,
                         FIRST,
                         a_matrix,
-                        b,
+                        m,
                         FIRST,
                         FIRST,
-                        b_matrix,
+                        m_matrix,
                         values,
                         z,
                         FIRST,

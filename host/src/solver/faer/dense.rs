@@ -160,8 +160,31 @@ pub(super) fn triangular_solve<T: Element>(form: Triangular, a: &[T], b: &mut [T
 }
 
 /// Eigenvalues of the Hermitian n × n matrix with the lower triangle of `a`, ascending, and if they are wanted
-/// eigenvectors as columns. Returns 1 if the iteration did not converge, else 0.
-pub(super) fn eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option<&mut [T]>) -> i32 {
+/// eigenvectors as columns; with a metric those of A·v = λ·M·v. Overwrites A and M. Returns a positive number if
+/// the iteration did not converge or M is not positive definite, else 0.
+pub(super) fn eigen<T: Element>(
+    a: &mut [T],
+    metric: Option<&mut [T]>,
+    values: &mut [T::Real],
+    mut vectors: Option<&mut [T]>,
+) -> i32 {
+    let n = values.len();
+    let Some(metric) = metric else { return standard_eigen(a, values, vectors) };
+    let info = cholesky_factor(metric, n);
+    if info > 0 {
+        return info;
+    }
+    reduce(a, metric, n);
+    let info = standard_eigen(a, values, vectors.as_deref_mut());
+    if let Some(vectors) = vectors {
+        // An eigenvector of the reduced matrix is Lᴴ·v.
+        let (triangle, op) = (Triangle::Lower, Op::ConjugateTranspose);
+        triangular_solve(Triangular { triangle, op, diagonal: Diagonal::NonUnit }, metric, vectors, n);
+    }
+    info
+}
+
+fn standard_eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option<&mut [T]>) -> i32 {
     let n = values.len();
     if n == 0 {
         return 0;
@@ -189,7 +212,7 @@ pub(super) fn eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option
 
 /// Overwrites the Hermitian n × n matrix with the lower triangle of `a` by C = L⁻¹·A·L⁻ᴴ, with the lower
 /// triangle of `factor` for L. Since C is Hermitian, it is L⁻¹·(L⁻¹·A)ᴴ.
-pub(super) fn reduce<T: Element>(a: &mut [T], factor: &[T], n: usize) {
+fn reduce<T: Element>(a: &mut [T], factor: &[T], n: usize) {
     let half = Triangular { triangle: Triangle::Lower, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
     for j in 0..n {
         for i in 0..j {
