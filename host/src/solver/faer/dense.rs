@@ -38,10 +38,18 @@ macro_rules! element {
     };
 }
 
-element!(f32, f64, f64::from, |wide| wide as f32);
+element!(f32, f64, f64::from, rounded);
 element!(f64, f64, |x| x, |wide| wide);
-element!(c32, c64, |x: c32| c64::new(x.re.into(), x.im.into()), |x: c64| c32::new(x.re as f32, x.im as f32));
+element!(c32, c64, |x: c32| c64::new(x.re.into(), x.im.into()), |x: c64| c32::new(
+    rounded(x.re),
+    rounded(x.im)
+));
 element!(c64, c64, |x| x, |wide| wide);
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding is meant")]
+fn rounded(wide: f64) -> f32 {
+    wide as f32
+}
 
 /// Factors the lower triangle of a column-major n × n matrix in place and returns LAPACK's info.
 ///
