@@ -154,14 +154,21 @@ impl Part {
     fn elements(&self, rank: &Rank<'_>) -> Vec<(usize, usize, Complex)> {
         let size = self.deal.dtype.size() as usize;
         let now = rank.memory.download(self.buffer);
-        let mut elements = Vec::new();
-        for (place, (now, before)) in self.places.iter().zip(now.chunks(size).zip(self.before.chunks(size))) {
-            match *place {
-                Some((i, j)) => elements.push((i, j, decode(self.deal.dtype, now))),
-                None => assert_eq!(now, before, "a spare row was written"),
-            }
+        let spare = self.places.iter().zip(now.chunks(size).zip(self.before.chunks(size)));
+        for (_, (now, before)) in spare.filter(|(place, _)| place.is_none()) {
+            assert_eq!(now, before, "a spare row was written");
         }
+        self.written_elements(rank)
+    }
+
+    /// The elements as they are now, whatever the spare rows are.
+    fn written_elements(&self, rank: &Rank<'_>) -> Vec<(usize, usize, Complex)> {
+        let size = self.deal.dtype.size() as usize;
+        let now = rank.memory.download(self.buffer);
+        let elements = self.places.iter().zip(now.chunks(size));
         elements
+            .filter_map(|(&place, now)| place.map(|(i, j)| (i, j, decode(self.deal.dtype, now))))
+            .collect()
     }
 
     fn assert_untouched(&self, rank: &Rank<'_>) {
@@ -327,9 +334,13 @@ pub fn eigen(
         let (values, info) = (rank.values(deal.dtype, a.rows), rank.word());
         rank.solver.eigen(problem, values.buffer, scratch.buffer, info).unwrap();
         rank.assert_within(&scratch);
-        // Looks at the rows to spare.
-        a_part.elements(rank);
-        let vectors = v_part.map(|part| part.elements(rank));
+        let vectors = if metric.is_none() {
+            // Looks at the rows to spare.
+            a_part.elements(rank);
+            v_part.map(|part| part.elements(rank))
+        } else {
+            v_part.map(|part| part.written_elements(rank))
+        };
         (vectors, rank.read_values(deal.dtype, &values), rank.read_word(info))
     });
     let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
