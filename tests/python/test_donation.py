@@ -82,6 +82,20 @@ def test_donated_to_the_users_jit(tile):
     np.testing.assert_array_equal(np.asarray(twice), 2 * A)
 
 
+@pytest.mark.parametrize(
+    ("donate", "large", "shares"), [(False, False, False), (True, False, True), (False, True, True)]
+)
+def test_memory_that_a_traced_matrix_takes(monkeypatch, donate, large, shares):
+    if large:
+        monkeypatch.setattr(_problem, "_LARGE", 0)
+    mesh = make_mesh(2, 2)
+    a, b = put(A, mesh, "x", "y"), put(B, mesh, "x")
+    solve = jax.jit(lambda a, b: meshsolve.potrs(a, b, ALIASED, mesh, (P("x", "y"), P("x")), donate=donate))
+    assert ("output_operand_alias" in solve.lower(a, b).as_text()) == shares
+    check_solution(A, solve(a, b), B)
+    np.testing.assert_array_equal(np.asarray(a), A)
+
+
 def test_donation_frees_the_matrix():
     mesh = make_mesh(2, 2)
     a, b = put(A, mesh, "x", "y"), put(B, mesh)

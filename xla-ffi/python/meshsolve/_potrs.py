@@ -56,8 +56,10 @@ def potrs(
             taken as replicated.
         return_logdet: also return ``log(det(a))``.
         return_status: also return the status; see `describe_status`.
-        donate: let the solver work in the memory of ``a``, which is deleted afterwards. Outside jit only;
-            inside, XLA reuses the memory of intermediate values by itself.
+        donate: let the solver work in the memory of ``a``, which is deleted afterwards. Inside jit nothing is
+            deleted: there it says that memory counts for more than the time of a pass over ``a``, and XLA
+            gives away the memory of intermediate values, or copies what lives on. A matrix of more than
+            4 GiB on each device is always treated so inside jit.
         triangle: None, ``"lower"`` or ``"upper"``; see above.
         layout: ``"auto"``, ``"stages"`` or ``"reading"``; see above. It decides what a positive status says:
             under the stages k is the order of the first leading minor that is not positive definite; under

@@ -25,6 +25,9 @@ from ._call import Call, made_ready, program
 from ._errors import raise_for_status
 from ._sharding import AnyMesh, Layout
 
+#: Bytes on each device from which on a traced matrix is solved with where it stands.
+_LARGE = 4 << 30
+
 MatrixSpecs = PartitionSpec | tuple[PartitionSpec | None, ...] | None
 
 #: What a call gives, by name: ``x``, ``factor``, ``pivots``, ``log_det``, ``phase``, ``w``, ``v``,
@@ -116,8 +119,7 @@ def run_problem(
     if not options.pad:
         _refuse_uneven(a, b, problem.placed)
     problem = problem.on_devices()
-    # Inside jit only XLA knows whether the matrix lives on; it copies it if so.
-    problem = problem.keeping_a(not (options.donate or traced))
+    problem = problem.keeping_a(not options.donate and not (traced and problem.is_large))
     if options.check and asked.hermitian and asked.triangle is None and asked.entry is None and a.size:
         _verify_hermitian("a", a)
         if "metric" in problem.operands:
@@ -169,6 +171,18 @@ class Problem:
     def b(self) -> Any:
         """The right-hand sides, or None."""
         return self.operands.get("b")
+
+    @property
+    def is_large(self) -> bool:
+        """Whether memory for another matrix counts for more than the time that it saves.
+
+        Inside jit only XLA knows whether the matrix lives on. A solver that may work in its memory has XLA
+        copy it if so, and then needs up to two more passes over it, where a single one brings it to memory
+        of its own.
+        """
+        (rows, columns), (over_rows, over_columns) = self.a.shape, self.placed.grid.shape
+        share = -(-rows // over_rows) * -(-columns // over_columns)
+        return share * self.a.dtype.itemsize > _LARGE
 
     def on_devices(self) -> Problem:
         """The same on a mesh whose devices are known and have a solver."""

@@ -5,7 +5,8 @@ All functions take one matrix, (n, n) of float32, float64, complex64 or complex1
 and under ``jax.jit``, and share these keyword arguments:
 
 - ``tile``, ``mesh``, ``matrix_specs``, ``layout``, ``pad``: as ``T_A`` and the rest of `meshsolve.potrs`.
-- ``donate``: let the solver work in the memory of ``a``, which is deleted afterwards; outside jit only.
+- ``donate``: let the solver work in the memory of ``a``, which is deleted afterwards; inside jit see
+  `meshsolve.potrs`.
 - ``shift``: a scalar λ; the matrix that is meant is ``a + λ·I``, without a copy for it.
 - ``check``: wait for the result and raise an exception on failure; outside jit only. Without it a failure is
   told by NaN in every result, as JAX does.
