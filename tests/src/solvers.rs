@@ -8,6 +8,7 @@ use crate::dense::{
 use meshsolve::DType;
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
+use meshsolve::routines::TriangularSolve;
 use meshsolve::solver::{
     Diagonal, DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle, Triangular, pivot_bytes,
 };
@@ -280,9 +281,11 @@ pub fn lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense) -> Solved {
 }
 
 /// Solves op(A)·X = B for each of `forms` in turn, each with what it gets by `a` and `b`; A must stay as it was.
+/// So many rows of tiles on each process are solved for at a time, times the ranks.
 pub fn triangular(
     ranks: &impl Ranks,
     deal: Deal,
+    blocks: u64,
     forms: &[Triangular],
     a: impl Fn(Triangular) -> Dense + Sync,
     b: &Dense,
@@ -292,8 +295,10 @@ pub fn triangular(
         let solve = |&form: &Triangular| {
             let (a_part, b_part) = (Part::new(rank, square, &a(form)), Part::new(rank, deal, b));
             let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
-            let scratch = rank.scratch(rank.solver.triangular_scratch(form, &a_matrix, &b_matrix));
-            rank.solver.triangular_solve(form, &a_matrix, &b_matrix, scratch.buffer).unwrap();
+            let block = blocks * (deal.tile[0] * deal.grid[0] * deal.grid[1]) as u64;
+            let solve = TriangularSolve { rank: rank.number as u64, solver: rank.solver, form, block };
+            let scratch = rank.scratch(solve.scratch(&a_matrix, &b_matrix));
+            solve.run(&a_matrix, &b_matrix, scratch.buffer).unwrap();
             rank.assert_within(&scratch);
             a_part.assert_untouched(rank);
             b_part.elements(rank)
@@ -566,9 +571,10 @@ pub fn check_triangular(ranks: &impl Ranks, deal: Deal, n: usize, nrhs: usize) -
     }
     let b = Dense::arbitrary(n, nrhs, deal.dtype, 5);
     let hide = |form| triangular_matrix(n, deal.dtype, form, NAN);
-    let solutions = triangular(ranks, deal, &forms, hide, &b);
+    // All rows at once, and as few as possible.
+    let solutions = [1 << 20, 1].map(|blocks| triangular(ranks, deal, blocks, &forms, hide, &b));
     let mut worst = 0.0_f64;
-    for (&form, x) in forms.iter().zip(&solutions) {
+    for (&form, x) in solutions.iter().flat_map(|solutions| forms.iter().zip(solutions)) {
         let a = read_as(form, &triangular_matrix(n, deal.dtype, form, (0.0, 0.0))).op(form.op);
         let bound = a.magnitude().times(&x.magnitude());
         let distance = a.times(x).distance(&b, &bound);

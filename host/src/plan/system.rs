@@ -5,7 +5,7 @@ use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
-use super::tile::suggest_tile;
+use super::tile::{gcd, suggest_tile};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
 use crate::layout::ProcessGrid;
@@ -201,6 +201,14 @@ impl SystemPlan {
         }
     }
 
+    /// Rows that are solved for at a time with a triangular matrix: few enough for little workspace, enough to
+    /// keep the devices busy.
+    pub fn substitution_block(&self) -> u64 {
+        let (rows, cols) = (self.grid().rows(), self.grid().cols());
+        let smallest = self.tile * lcm(rows, cols);
+        SUBSTITUTED.next_multiple_of(smallest)
+    }
+
     /// The request.
     pub fn request(&self) -> &SystemRequest {
         &self.request
@@ -314,6 +322,13 @@ impl SystemPlan {
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
     }
+}
+
+/// Rows in a block of a triangular solve, rounded up to whole tiles of all processes.
+const SUBSTITUTED: u64 = 4096;
+
+fn lcm(a: u64, b: u64) -> u64 {
+    a / gcd(a, b) * b
 }
 
 /// Bytes of one pivot.

@@ -42,7 +42,8 @@ fn within(sensible: &RangeInclusive<u64>, n: u64, grid: ProcessGrid) -> u64 {
     divisor.unwrap_or_else(|| shard.div_ceil(pieces).next_multiple_of(ALIGNMENT))
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
+/// The greatest common divisor.
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

@@ -6,6 +6,7 @@ mod eigen;
 mod product;
 mod redistribute;
 mod system;
+mod triangular;
 
 use crate::communicator::{Ballot, Communicator};
 use crate::device::{Buffer, Device};
@@ -17,6 +18,7 @@ pub use eigen::eigen;
 pub use product::product;
 pub use redistribute::Rank;
 pub use system::system;
+pub use triangular::TriangularSolve;
 
 /// What a rank works with.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 
 use super::call::{Named, Square, Status, cut};
 use super::redistribute::{Rank, distributed, solver_view};
+use super::triangular::TriangularSolve;
 use super::{Backend, Operands};
 use crate::communicator::{Ballot, Reduction};
 use crate::device::{Buffer, Device, MatrixView, Scratch};
@@ -92,11 +93,13 @@ fn scratch<'d>(
             }
             if request.op != Op::NoTranspose {
                 for form in transposed_factors(request.op) {
-                    needs(solver.triangular_scratch(form, &matrix, &rhs)?);
+                    needs(substitution(plan, solver, rank, form).scratch(&matrix, &rhs)?);
                 }
             }
         }
-        Method::Triangular => needs(solver.triangular_scratch(triangular(plan), &matrix, &rhs)?),
+        Method::Triangular => {
+            needs(substitution(plan, solver, rank, triangular(plan)).scratch(&matrix, &rhs)?);
+        }
     }
     let sizes = [
         workspace.next_multiple_of(16),
@@ -152,6 +155,16 @@ fn transposed_factors(op: Op) -> [Triangular; 2] {
         op,
         diagonal,
     })
+}
+
+/// A solve with a triangular matrix that is read so.
+fn substitution<'a>(
+    plan: &SystemPlan,
+    solver: &'a dyn Solver,
+    rank: u64,
+    form: Triangular,
+) -> TriangularSolve<'a> {
+    TriangularSolve { rank, solver, form, block: plan.substitution_block() }
 }
 
 /// One rank's part of a call.
@@ -229,7 +242,7 @@ impl System<'_> {
             // op(A) = op(U)·op(L)·P.
             for form in transposed_factors(plan.request().op) {
                 for rhs in &self.batches(&rhs) {
-                    self.solver.triangular_solve(form, &matrix, rhs, self.workspace)?;
+                    self.substitution(form).run(&matrix, rhs, self.workspace)?;
                 }
             }
         }
@@ -325,10 +338,14 @@ impl System<'_> {
             match plan.request().method {
                 Method::Cholesky => solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info),
                 Method::Lu => solver.lu_solve(matrix, pivots, rhs, workspace, info),
-                Method::Triangular => solver.triangular_solve(triangular(plan), matrix, rhs, workspace),
+                Method::Triangular => self.substitution(triangular(plan)).run(matrix, rhs, workspace),
             }?;
         }
         Ok(())
+    }
+
+    fn substitution(&self, form: Triangular) -> TriangularSolve<'_> {
+        substitution(self.plan, self.solver, self.rank.communicator.rank(), form)
     }
 
     /// The right-hand sides as they are solved for, a few at a time.

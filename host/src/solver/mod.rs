@@ -10,6 +10,7 @@ use crate::device::Buffer;
 use crate::layout::{BlockCyclic, ProcessGrid};
 use crate::{DType, Result};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A triangle of a square matrix, its diagonal included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -108,20 +109,40 @@ pub struct DistributedMatrix {
 }
 
 impl DistributedMatrix {
+    /// The part in these rows and columns, on the rank `rank`. Both begin at a multiple of the tile times the
+    /// processes, so that the part begins on process (0, 0), too.
+    pub fn part(&self, rank: u64, rows: Range<u64>, cols: Range<u64>) -> Self {
+        let at = self.grid.coordinate(rank);
+        // Before the part each process holds as much.
+        let cut = |dimension: BlockCyclic, range: Range<u64>, proc| {
+            let (tile, procs) = (dimension.tile(), dimension.procs());
+            assert!(
+                range.start.is_multiple_of(tile * procs),
+                "a part of {dimension:?} begins at {}",
+                range.start
+            );
+            let part = BlockCyclic::new(range.end - range.start, tile, procs);
+            (part, range.start / procs, part.count(proc))
+        };
+        let (rows, first_row, own_rows) = cut(self.rows, rows, at.row);
+        let (cols, first_col, own_cols) = cut(self.cols, cols, at.col);
+        let data = if own_rows * own_cols == 0 {
+            Buffer::EMPTY
+        } else {
+            let offset = (first_col * self.leading_dimension + first_row) * self.dtype.size();
+            self.data.slice(offset, self.data.bytes() - offset)
+        };
+        Self { rows, cols, data, ..*self }
+    }
+
     /// The matrix cut into as many columns at a time as make one tile on each process column, on the rank
     /// `rank`; at least one part, which has most columns.
     pub fn batches(&self, rank: u64) -> impl Iterator<Item = Self> + use<> {
         let whole = *self;
-        let (extent, tile, procs) = (self.cols.extent(), self.cols.tile(), self.cols.procs());
-        let held = self.cols.count(self.grid.coordinate(rank).col);
-        let most = tile * procs;
+        let (extent, most) = (self.cols.extent(), self.cols.tile() * self.cols.procs());
         (0..extent.div_ceil(most).max(1)).map(move |batch| {
-            let cols = BlockCyclic::new(most.min(extent - batch * most), tile, procs);
-            let first = (batch * tile).min(held);
-            let offset = first * whole.leading_dimension * whole.dtype.size();
-            let bytes = whole.data.bytes();
-            let rest = if first < held { whole.data.slice(offset, bytes - offset) } else { Buffer::EMPTY };
-            Self { cols, data: rest, ..whole }
+            let first = batch * most;
+            whole.part(rank, 0..whole.rows.extent(), first..extent.min(first + most))
         })
     }
 }
