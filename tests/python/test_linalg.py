@@ -140,6 +140,17 @@ def triangular(n: int, dtype, lower: bool, unit: bool) -> np.ndarray:
     return a.astype(dtype)
 
 
+@pytest.mark.parametrize("grid", [(1, 1), (1, 2), (2, 1)], ids=grid_id)
+def test_more_right_hand_sides_than_are_solved_for_at_a_time(grid):
+    n, k = 560, 1200
+    mesh = make_mesh(*grid)
+    a, b = arbitrary(n, np.float64), right_hand_side(n, k, np.float64)
+    on_mesh = put(a, mesh, "x", "y")
+    check_solution(a, linalg.solve(on_mesh, put(b, mesh, "x", "y"), tile=n), b)
+    check_inverse(a, linalg.inv(on_mesh, tile=n))
+    check_solution(a.T, linalg.lu_solve(linalg.lu_factor(on_mesh, tile=n), put(b, mesh, "x"), trans=1), b)
+
+
 @all_dtypes
 @all_grids
 def test_solve_triangular(grid, dtype):

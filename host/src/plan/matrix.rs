@@ -101,9 +101,6 @@ pub struct MatrixPlan {
 /// since every exchange costs some time however short. Between two H200s 256 MiB were best, before 128.
 pub const UNIT_BYTES: u64 = 256 << 20;
 
-/// Most columns of right-hand sides in a tile.
-const WIDEST_SIDES: u64 = 1024;
-
 /// A piece of a replicated result that a rank hands to another: some of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -200,7 +197,7 @@ impl MatrixPlan {
             (Placement::Sharded, Order::Read(reading)) => Order::Read(reading.beside(nrhs, procs)),
             _ => Order::Natural,
         };
-        let tile = nrhs.div_ceil(procs).clamp(1, a.cols.tile().min(WIDEST_SIDES));
+        let tile = nrhs.div_ceil(procs).clamp(1, a.cols.tile());
         let cols = Dimension::ordered(nrhs, tile, procs, placements.cols, order);
         Self::new(a.dtype, a.grid, View::Plain, rows, cols)
     }

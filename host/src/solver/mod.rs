@@ -135,15 +135,33 @@ impl DistributedMatrix {
         Self { rows, cols, data, ..*self }
     }
 
-    /// The matrix cut into as many columns at a time as make one tile on each process column, on the rank
-    /// `rank`; at least one part, which has most columns.
-    pub fn batches(&self, rank: u64) -> impl Iterator<Item = Self> + use<> {
+    /// The matrix cut into parts of at most `widest` columns on each process column, on the rank `rank`; at least
+    /// one part, which has most columns. Columns of a part may lie elsewhere in the whole than in its order.
+    pub fn batches(&self, rank: u64, widest: u64) -> Vec<Self> {
         let whole = *self;
-        let (extent, most) = (self.cols.extent(), self.cols.tile() * self.cols.procs());
-        (0..extent.div_ceil(most).max(1)).map(move |batch| {
-            let first = batch * most;
-            whole.part(rank, 0..whole.rows.extent(), first..extent.min(first + most))
-        })
+        let (extent, tile, procs) = (self.cols.extent(), self.cols.tile(), self.cols.procs());
+        let (rows, most) = (0..self.rows.extent(), tile * procs);
+        let parts = (0..extent.div_ceil(most).max(1)).flat_map(|turn| {
+            let (first, end) = (turn * most, extent.min((turn + 1) * most));
+            let tiles = whole.part(rank, rows.clone(), first..end);
+            (0..tile.min(end - first).div_ceil(widest).max(1)).map(move |cut| {
+                // So many columns of each of these tiles, which together are tiles again.
+                let begin = cut * widest;
+                let count = |proc: u64| {
+                    (end - first).saturating_sub(proc * tile).min(tile).saturating_sub(begin).min(widest)
+                };
+                let cols = BlockCyclic::new((0..procs).map(count).sum(), count(0).max(1), procs);
+                let own = cols.count(tiles.grid.coordinate(rank).col);
+                let offset = begin * tiles.leading_dimension * tiles.dtype.size();
+                let data = if own == 0 || tiles.data.is_empty() {
+                    Buffer::EMPTY
+                } else {
+                    tiles.data.slice(offset, tiles.data.bytes() - offset)
+                };
+                Self { cols, data, ..tiles }
+            })
+        });
+        parts.collect()
     }
 }
 
@@ -281,4 +299,49 @@ pub trait Solver {
         c: &DistributedMatrix,
         scratch: Buffer,
     ) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn batches_are_matrices_and_hold_every_column_once(
+            extent in 0_u64..90, tile in 1_u64..20, procs in 1_u64..5, widest in 1_u64..25, rows in 1_u64..4,
+        ) {
+            let grid = ProcessGrid::new(1, procs);
+            let cols = BlockCyclic::new(extent, tile, procs);
+            let ranks: Vec<_> = (0..procs)
+                .map(|rank| {
+                    let bytes = rows * cols.count(rank) * 8;
+                    // SAFETY: only addresses and lengths are looked at.
+                    let data = unsafe { Buffer::from_raw(std::ptr::without_provenance_mut(4096), bytes) };
+                    let rows = BlockCyclic::new(rows, 1, 1);
+                    let whole = DistributedMatrix {
+                        dtype: DType::F64, grid, rows, cols, leading_dimension: rows.extent(), data,
+                    };
+                    whole.batches(rank, widest)
+                })
+                .collect();
+            for (rank, batches) in (0..procs).zip(&ranks) {
+                prop_assert_eq!(batches.len(), ranks[0].len());
+                let mut held = 0;
+                for (batch, first) in batches.iter().zip(&ranks[0]) {
+                    prop_assert_eq!(batch.cols, first.cols);
+                    prop_assert!(batch.cols.extent() <= batches[0].cols.extent());
+                    let count = batch.cols.count(rank);
+                    prop_assert!(count <= widest);
+                    if count > 0 {
+                        // In the order in which they lie.
+                        prop_assert_eq!(batch.data.address(), 4096 + held * rows * 8);
+                        prop_assert!(batch.data.bytes() >= count * rows * 8);
+                    }
+                    held += count;
+                }
+                prop_assert_eq!(held, cols.count(rank));
+            }
+        }
+    }
 }
