@@ -73,6 +73,7 @@ enum GpuBench {
     Potrs,
     #[value(name = "lu_solve")]
     LuSolve,
+    Syevd,
     Linalg,
     Kernels,
 }
@@ -90,8 +91,11 @@ fn main() -> ExitCode {
         Task::Scale { check } => page("scale", check),
         Task::Plots { check } => page("performance", check),
         Task::Bench { gpu: Some(GpuBench::Kernels) } => gpu::bench_kernels(),
-        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_solve("potrs"),
-        Task::Bench { gpu: Some(GpuBench::LuSolve) } => gpu::bench_solve("lu_solve"),
+        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_solve("potrs", false),
+        Task::Bench { gpu: Some(GpuBench::LuSolve) } => gpu::bench_solve("lu_solve", false),
+        Task::Bench { gpu: Some(GpuBench::Syevd) } => {
+            gpu::bench_solve("syevd", false).and_then(|()| gpu::bench_solve("syevd", true))
+        }
         Task::Bench { gpu: Some(GpuBench::Linalg) } => gpu::bench_linalg(),
         Task::Bench { gpu: None } => bench(),
     };
