@@ -5,10 +5,12 @@ use meshsolve::plan::{
     EigenPlan, EigenRequest, EigenTask, Layout, OperandSpec, Placement, Placements, Plan, Request,
 };
 use meshsolve::simulate::{self, RankOperands};
-use meshsolve::solver::{Op, Triangle};
+use meshsolve::solver::Triangle;
 use meshsolve::{DType, ErrorKind};
 use meshsolve_tests::Memory;
-use meshsolve_tests::dense::{Complex, Dense, NAN, decode, encode, epsilon};
+use meshsolve_tests::dense::{
+    Complex, Dense, NAN, check_eigenpairs, check_eigenpairs_with_metric, decode, encode, epsilon,
+};
 use meshsolve_tests::shards::Shards;
 
 const SHARED_ROWS: Placements = Placements { rows: Placement::Sharded, cols: Placement::Replicated };
@@ -117,53 +119,23 @@ fn run(plan: &EigenPlan, given: &Given) -> Found {
     }
 }
 
-/// V·diag(w).
-fn scaled(v: &Dense, w: &[f64]) -> Dense {
-    Dense::from_fn(v.rows, v.cols, |i, j| (v.at(i, j).0 * w[j], v.at(i, j).1 * w[j]))
-}
-
-fn minus(a: &Dense, b: &Dense) -> Dense {
-    Dense::from_fn(a.rows, a.cols, |i, j| (a.at(i, j).0 - b.at(i, j).0, a.at(i, j).1 - b.at(i, j).1))
-}
-
-fn identity(n: usize) -> Dense {
-    Dense::from_fn(n, n, |i, j| (f64::from(u8::from(i == j)), 0.0))
-}
+/// faer's rounding errors in an eigenproblem beside LAPACK's.
+const GROWTH: f64 = 4.0;
 
 /// Whether `value` is a number that is at most `bound`, which NaN is not.
 fn at_most(value: f64, bound: f64, what: &str) {
     assert!(value <= bound, "{what}: {value:e} above {bound:e}");
 }
 
-/// The largest of numbers that are not negative, or NaN if one is.
-fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
-    numbers.fold(0.0, |most: f64, x| if most.is_nan() || x <= most { most } else { x })
-}
-
-/// Largest column sum of absolute values.
-fn norm(m: &Dense) -> f64 {
-    largest((0..m.cols).map(|j| (0..m.rows).map(|i| m.at(i, j).0.hypot(m.at(i, j).1)).sum()))
-}
-
-/// Checks A·V = M·V·Λ, Vᴴ·M·V = I (M = I without a metric) and that the values ascend.
 fn check_pairs(a: &Dense, metric: Option<&Dense>, w: &[f64], v: &Dense, dtype: DType, what: &str) {
-    let n = a.rows;
-    assert!(w.windows(2).all(|pair| pair[0] <= pair[1]), "{what}: {w:?}");
-    let weighted = metric.map_or_else(|| v.clone(), |metric| metric.times(v));
-    // Below 16 rows single roundings show. A metric's condition, below 4 here, adds to the bound.
-    let size = n.max(16) as f64;
-    let bound = 10.0 * size.sqrt() * epsilon(dtype) * if metric.is_some() { 8.0 } else { 1.0 };
-    let residual = norm(&minus(&a.times(v), &scaled(&weighted, w)));
-    at_most(residual, bound * (norm(a) * norm(v)).max(f64::MIN_POSITIVE), &format!("{what}: A·V − V·Λ"));
-    let gram = minus(&v.op(Op::ConjugateTranspose).times(&weighted), &identity(n));
-    at_most(largest(gram.values.iter().map(|x| x.0.hypot(x.1))), bound / 2.0, &format!("{what}: Vᴴ·V − I"));
+    match metric {
+        None => check_eigenpairs(a, w, v, dtype, GROWTH, what),
+        Some(metric) => check_eigenpairs_with_metric(a, metric, w, v, dtype, GROWTH, what),
+    };
 }
 
-/// Hermitian, without a pattern.
-fn hermitian(n: usize, dtype: DType) -> Dense {
-    let x = Dense::arbitrary(n, n, dtype, 3);
-    let y = x.op(Op::ConjugateTranspose);
-    Dense::from_fn(n, n, |i, j| ((x.at(i, j).0 + y.at(i, j).0) / 2.0, (x.at(i, j).1 + y.at(i, j).1) / 2.0))
+fn identity(n: usize) -> Dense {
+    Dense::diagonal(&vec![1.0; n])
 }
 
 /// The matrix with something else in one triangle.
@@ -191,7 +163,8 @@ fn check_all(
     };
     let mut values = None;
     let names = [EigenTask::Vectors, EigenTask::Values].map(|task| {
-        let request = EigenRequest { triangle, keep_a: n % 2 == 0, ..request(task, dtype, n, grid, tile) };
+        let request =
+            EigenRequest { triangle, keep_a: n.is_multiple_of(2), ..request(task, dtype, n, grid, tile) };
         let plans = EigenPlan::candidates(&request);
         for plan in &plans {
             let found = run(plan, &given);
@@ -201,7 +174,7 @@ fn check_all(
             }
             let first: &Vec<f64> = values.get_or_insert_with(|| found.w.clone());
             for (one, other) in first.iter().zip(&found.w) {
-                let bound = 10.0 * (n.max(16) as f64).sqrt() * epsilon(dtype) * norm(a);
+                let bound = 10.0 * (n.max(16) as f64).sqrt() * epsilon(dtype) * a.one_norm();
                 at_most((one - other).abs(), bound, &what(plan));
             }
         }
@@ -222,10 +195,10 @@ fn all_grids_and_types() {
             // Whole tiles in every shard, ragged tiles, shards that end in padding, fewer tiles than
             // processes.
             for (n, tile) in [(even.max(12), 2), (21, 4), (5, 8), (1, 3), (0, 2)] {
-                check_all(&hermitian(n, dtype), dtype, grid, tile, None);
+                check_all(&Dense::hermitian(n, dtype, 3), dtype, grid, tile, None);
             }
             for triangle in [Triangle::Lower, Triangle::Upper] {
-                check_all(&hermitian(17, dtype), dtype, grid, 4, Some(triangle));
+                check_all(&Dense::hermitian(17, dtype, 3), dtype, grid, 4, Some(triangle));
             }
         }
     }
@@ -243,7 +216,7 @@ fn readings_where_tiles_divide_the_shards() {
         ([2, 3], 24, &["stages", "reading"]),
     ] {
         for dtype in [DType::F64, DType::C64] {
-            let [of_vectors, of_values] = check_all(&hermitian(n, dtype), dtype, grid, 4, None);
+            let [of_vectors, of_values] = check_all(&Dense::hermitian(n, dtype, 3), dtype, grid, 4, None);
             assert_eq!(of_vectors, vectors, "{grid:?}");
             assert_eq!(of_values.len(), 4, "{grid:?} {of_values:?}");
         }
@@ -260,8 +233,7 @@ fn readings_where_tiles_divide_the_shards() {
 #[test]
 fn special_matrices() {
     let n = 24;
-    let diagonal =
-        |value: fn(usize) -> f64| Dense::from_fn(n, n, |i, j| (if i == j { value(i) } else { 0.0 }, 0.0));
+    let diagonal = |value: fn(usize) -> f64| Dense::diagonal(&(0..n).map(value).collect::<Vec<_>>());
     // One vector, its outer product: one value that is not zero.
     let outer = Dense::from_fn(n, n, |i, j| ((i + 1) as f64 * (j + 1) as f64 / 64.0, 0.0));
     // Wilkinson's matrix, with pairs of values that are close to each other.
@@ -293,7 +265,7 @@ fn special_matrices() {
 fn a_shift_moves_the_values_and_no_vector() {
     for grid in [[1, 2], [2, 3]] {
         for n in [24, 13] {
-            let a = hermitian(n, DType::C128);
+            let a = Dense::hermitian(n, DType::C128, 3);
             let given = Given { a: Some(a.clone()), shift: 2.5, ..Given::default() };
             let wanted = request(EigenTask::Vectors, DType::C128, n, grid, 4);
             for plan in EigenPlan::candidates(&EigenRequest { shift: true, ..wanted }) {
@@ -311,7 +283,7 @@ fn a_metric() {
         [([1, 1], 9, 4), ([1, 2], 16, 4), ([2, 2], 21, 4), ([3, 2], 24, 2), ([2, 4], 32, 4)]
     {
         for dtype in DType::ALL {
-            let (a, metric) = (hermitian(n, dtype), Dense::definite(n, dtype));
+            let (a, metric) = (Dense::hermitian(n, dtype, 3), Dense::definite(n, dtype));
             let rounded = |m: &Dense| Dense::from_fn(n, n, |i, j| decode(dtype, &encode(dtype, m.at(i, j))));
             let (a, metric) = (rounded(&a), rounded(&metric));
             for (task, triangle) in [
@@ -348,7 +320,11 @@ fn a_metric_that_is_not_definite_is_a_status() {
         for place in [0, 4, 13, 23] {
             let mut metric = identity(n);
             metric.set(place, place, (-1.0, 0.0));
-            let given = Given { a: Some(hermitian(n, DType::F64)), metric: Some(metric), ..Given::default() };
+            let given = Given {
+                a: Some(Dense::hermitian(n, DType::F64, 3)),
+                metric: Some(metric),
+                ..Given::default()
+            };
             let wanted = request(EigenTask::Vectors, DType::F64, n, grid, 4);
             for plan in EigenPlan::candidates(&EigenRequest { metric: true, ..wanted }) {
                 let found = run(&plan, &given);
@@ -372,7 +348,7 @@ fn what_is_not_finite_is_a_status() {
     for grid in [[1, 1], [1, 2], [2, 2], [2, 3]] {
         for (value, at) in [(f64::NAN, (0, 0)), (f64::INFINITY, (9, 3)), (f64::NEG_INFINITY, (15, 15))] {
             for dtype in [DType::F32, DType::C128] {
-                let mut a = hermitian(n, dtype);
+                let mut a = Dense::hermitian(n, dtype, 3);
                 a.set(at.0, at.1, (value, 0.0));
                 let given = Given { a: Some(a), b: Some(identity(n)), ..Given::default() };
                 for task in [EigenTask::Values, EigenTask::Vectors, EigenTask::Solve] {
@@ -399,13 +375,7 @@ fn solves_by_the_eigenvalues_that_count() {
     for (turn, grid) in [[1, 1], [1, 2], [2, 1], [2, 2], [2, 3], [4, 2]].into_iter().enumerate() {
         for dtype in DType::ALL {
             for (n, tile) in [(24, 3), (13, 4)] {
-                let column = Dense::arbitrary(n, 1, dtype, 8);
-                let length = column.values.iter().map(|x| x.0 * x.0 + x.1 * x.1).sum::<f64>();
-                let outer = column.times(&column.op(Op::ConjugateTranspose));
-                let reflection = Dense::from_fn(n, n, |i, j| {
-                    let (re, im) = outer.at(i, j);
-                    (f64::from(u8::from(i == j)) - 2.0 * re / length, -2.0 * im / length)
-                });
+                let reflection = Dense::reflection(n, dtype);
                 // A third of the values is negligible.
                 let value = |k: usize| match k % 3 {
                     0 => 0.0,
@@ -414,7 +384,7 @@ fn solves_by_the_eigenvalues_that_count() {
                 };
                 let with = |f: &dyn Fn(usize) -> f64| {
                     let d: Vec<f64> = (0..n).map(f).collect();
-                    scaled(&reflection, &d).times(&reflection)
+                    reflection.times(&Dense::diagonal(&d)).times(&reflection)
                 };
                 let exact = with(&|k| if k % 3 == 0 { 0.0 } else { value(k).recip() });
                 for (which, nrhs) in [1, 5, 0].into_iter().enumerate() {
@@ -433,31 +403,17 @@ fn solves_by_the_eigenvalues_that_count() {
                         let found = run(&plan, &given);
                         let what = format!("{dtype:?} {grid:?} n={n} k={nrhs} {}", name(&plan));
                         assert_eq!(found.status, 0, "{what}");
-                        let error = norm(&minus(&found.x.unwrap(), &expected));
-                        at_most(error, 50.0 * (n as f64).sqrt() * epsilon(dtype) * norm(&b).max(1.0), &what);
+                        let error = found.x.unwrap().minus(&expected).one_norm();
+                        at_most(
+                            error,
+                            50.0 * (n as f64).sqrt() * epsilon(dtype) * b.one_norm().max(1.0),
+                            &what,
+                        );
                     }
                 }
             }
         }
     }
-}
-
-#[test]
-fn a_checker_of_pairs_rejects_what_is_wrong() {
-    let n = 16;
-    let a = Dense::from_fn(n, n, |i, j| (if i == j { i as f64 } else { 0.0 }, 0.0));
-    let w: Vec<f64> = (0..n).map(|k| k as f64).collect();
-    check_pairs(&a, None, &w, &identity(n), DType::F32, "right");
-    let wrong = |change: &dyn Fn(&mut Dense, &mut Vec<f64>)| {
-        let (mut v, mut w) = (identity(n), w.clone());
-        change(&mut v, &mut w);
-        std::panic::catch_unwind(|| check_pairs(&a, None, &w, &v, DType::F32, "wrong")).is_err()
-    };
-    assert!(wrong(&|v, _| v.swap_rows(2, 9)));
-    assert!(wrong(&|v, _| v.set(3, 3, (0.0, 0.0))));
-    assert!(wrong(&|v, _| v.set(3, 3, NAN)));
-    assert!(wrong(&|_, w| w[4] = f64::NAN));
-    assert!(wrong(&|_, w| w.swap(4, 5)));
 }
 
 #[test]

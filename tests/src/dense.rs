@@ -264,6 +264,30 @@ pub fn check_eigenpairs(a: &Dense, values: &[f64], v: &Dense, dtype: DType, grow
     if residual == 0.0 { 0.0 } else { residual / a.one_norm() }
 }
 
+/// The same for A·v = λ·M·v: ‖A·V − M·V·Λ‖ is small beside (‖A‖ + ‖M‖·max|λ|)·‖V‖, and ‖I − Vᴴ·M·V‖ beside
+/// ‖M‖·‖V‖². Gives the residual in ε of that.
+pub fn check_eigenpairs_with_metric(
+    a: &Dense,
+    metric: &Dense,
+    values: &[f64],
+    v: &Dense,
+    dtype: DType,
+    growth: f64,
+    what: &str,
+) -> f64 {
+    let (n, eps) = (a.rows, epsilon(dtype));
+    let largest = values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    check_ascending(values, growth * rounding(n) * eps * largest, what);
+    let residual = a.times(v).minus(&metric.times(v).times(&Dense::diagonal(values))).one_norm();
+    let unit = eps * (a.one_norm() + metric.one_norm() * largest) * v.one_norm();
+    assert!(residual <= growth * rounding(n) * unit, "{what}: residual {residual:e} of {unit:e}");
+    // None is left out or comes twice.
+    let gram = v.op(Op::ConjugateTranspose).times(&metric.times(v)).minus(&Dense::diagonal(&vec![1.0; n]));
+    let allowed = growth * rounding(n) * eps * metric.one_norm() * v.one_norm().powi(2);
+    assert!(gram.one_norm() <= allowed, "{what}: I − Vᴴ·M·V is {:e} above {allowed:e}", gram.one_norm());
+    if residual == 0.0 { 0.0 } else { residual / unit }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

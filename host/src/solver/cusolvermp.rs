@@ -21,6 +21,7 @@ use crate::{DType, Error, Result, libraries};
 use cublasmp_sys::{cublasFillMode_t, cublasMpMatrixDescriptor_t, cudaDataType_t};
 use cusolvermp_sys::{cusolverMpMatrixDescriptor_t, cusolverStatus_t};
 use cust::sys;
+use eigen::PackedProblem;
 use failure::{Failure, Outcome};
 pub use kept::{Counters, counters};
 use kept::{GridKey, Grids, Kept, Libraries, Shape, Workspace, WorkspaceKey};
@@ -354,8 +355,9 @@ impl Solver for CusolverMpSolver<'_> {
             return Ok(0);
         }
         let kept = &mut *self.enter()?;
-        let call = self.eigen_call(kept, problem, Buffer::EMPTY, Buffer::EMPTY)?;
-        self.scratch(kept, &call)
+        let packed = PackedProblem::new(self.rank, problem);
+        let call = self.eigen_call(kept, packed.problem(), Buffer::EMPTY, Buffer::EMPTY)?;
+        Ok(self.scratch(kept, &call)?.max(packed.scratch()))
     }
 
     fn eigen(&self, problem: Eigenproblem<'_>, values: Buffer, scratch: Buffer, info: Buffer) -> Result<()> {
@@ -364,6 +366,9 @@ impl Solver for CusolverMpSolver<'_> {
         self.succeed(info)?;
         if is_empty(problem.a) {
             return Ok(());
+        }
+        if let Some(metric) = problem.metric {
+            return self.eigen_with_metric(problem, metric, values, scratch, info);
         }
         let kept = &mut *self.enter()?;
         let call = self.eigen_call(kept, problem, values, info)?;

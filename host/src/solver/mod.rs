@@ -231,7 +231,8 @@ pub trait Solver {
 
     /// Eigenvalues of A·v = λ·v, or of A·v = λ·M·v, and eigenvectors if a matrix for them is given: A·V = V·Λ and
     /// Vᴴ·V = I, or A·V = M·V·Λ and Vᴴ·M·V = I (LAPACK's syevd and heevd, sygvd and hegvd of type 1). Only the
-    /// lower triangles of A and M are read; all of both is overwritten.
+    /// lower triangles of A and M are read; all of both is overwritten, and with a metric also what buffers hold
+    /// between columns.
     ///
     /// `values` holds as many real numbers as A has rows; every rank gets all of them, ascending, though values
     /// that differ by rounding errors only may be out of order. The k-th column of V belongs to the k-th value.

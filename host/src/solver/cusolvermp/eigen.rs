@@ -4,7 +4,7 @@ use super::failure::Status;
 use super::kept::{Kept, Libraries, Workspace, WorkspaceKey};
 use super::{Call, CusolverMpSolver, FIRST, Memory, data_type, fill_mode, int};
 use crate::Result;
-use crate::device::Buffer;
+use crate::device::{Buffer, Device};
 use crate::solver::{DistributedMatrix, Eigenproblem, Triangle};
 use cublasmp_sys::cublasFillMode_t;
 use cusolvermp_sys::{cusolverEigMode_t, cusolverEigType_t};
@@ -23,7 +23,82 @@ fn or_none(vectors: Option<&DistributedMatrix>, a: &DistributedMatrix) -> Distri
     vectors.copied().unwrap_or(DistributedMatrix { data: Buffer::EMPTY, ..*a })
 }
 
+/// The matrices of a problem without rows to spare: cuSOLVERMp 0.9.1's sygvd, and its sygst, give wrong numbers
+/// where a leading dimension is larger than the rows that a rank owns. Only a metric brings them into play.
+pub(super) struct PackedProblem {
+    a: DistributedMatrix,
+    metric: Option<DistributedMatrix>,
+    vectors: Option<DistributedMatrix>,
+}
+
+impl PackedProblem {
+    pub(super) fn new(rank: u64, Eigenproblem { a, metric, vectors }: Eigenproblem<'_>) -> Self {
+        let pack = |m: &DistributedMatrix| {
+            let rows = m.rows.count(m.grid.coordinate(rank).row).max(1);
+            let leading_dimension = if metric.is_some() { rows } else { m.leading_dimension };
+            DistributedMatrix { leading_dimension, ..*m }
+        };
+        Self { a: pack(a), metric: metric.map(pack), vectors: vectors.map(pack) }
+    }
+
+    pub(super) fn problem(&self) -> Eigenproblem<'_> {
+        Eigenproblem { a: &self.a, metric: self.metric.as_ref(), vectors: self.vectors.as_ref() }
+    }
+
+    /// Bytes that packing needs at least: one column's.
+    pub(super) fn scratch(&self) -> u64 {
+        self.a.leading_dimension * self.a.dtype.size()
+    }
+}
+
 impl CusolverMpSolver<'_> {
+    /// An eigenproblem with a metric, its matrices packed where they stand and V unpacked.
+    pub(super) fn eigen_with_metric(
+        &self,
+        problem: Eigenproblem<'_>,
+        metric: &DistributedMatrix,
+        values: Buffer,
+        scratch: Buffer,
+        info: Buffer,
+    ) -> Result<()> {
+        let packed = PackedProblem::new(self.rank, problem);
+        for (m, to) in [(problem.a, &packed.a), (metric, packed.metric.as_ref().unwrap_or(&packed.a))] {
+            self.repack(m, to.leading_dimension, scratch)?;
+        }
+        {
+            let kept = &mut *self.enter()?;
+            let call = self.eigen_call(kept, packed.problem(), values, info)?;
+            self.run(kept, &call, scratch)?;
+        }
+        match (&packed.vectors, problem.vectors) {
+            (Some(vectors), Some(wanted)) => self.repack(vectors, wanted.leading_dimension, scratch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives this rank's part another leading dimension where it stands, by way of the scratch: from the first
+    /// columns on to a smaller one, from the last ones on to a larger one, so that none is overwritten unread.
+    fn repack(&self, m: &DistributedMatrix, leading_dimension: u64, scratch: Buffer) -> Result<()> {
+        let at = m.grid.coordinate(self.rank);
+        let (rows, cols, from, to) =
+            (m.rows.count(at.row), m.cols.count(at.col), m.leading_dimension, leading_dimension);
+        if from == to || rows * cols == 0 {
+            return Ok(());
+        }
+        let device: &dyn Device = self.device;
+        let size = m.dtype.size();
+        let step = scratch.bytes() / (rows * size);
+        let parts = cols.div_ceil(step);
+        for part in 0..parts {
+            let first = step * if to < from { part } else { parts - 1 - part };
+            let count = step.min(cols - first);
+            let window = |ld: u64| m.data.slice(first * ld * size, ((count - 1) * ld + rows) * size);
+            device.copy_lines(m.dtype, window(from), from, scratch, rows, rows, count)?;
+            device.copy_lines(m.dtype, scratch, rows, window(to), to, rows, count)?;
+        }
+        Ok(())
+    }
+
     /// The call for a problem.
     pub(super) fn eigen_call(
         &self,
