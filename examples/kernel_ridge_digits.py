@@ -13,9 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from collections.abc import Callable
-from typing import Any
 
 # Both are read when JAX starts its CPU client, so they are set before the import.
 os.environ["XLA_FLAGS"] = (
@@ -30,6 +27,7 @@ import meshsolve
 import numpy as np
 import scipy.linalg
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from report import bounded, print_sharding, timed, verdict
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -42,14 +40,6 @@ def rbf_kernel(left: jax.Array, right: jax.Array, gamma: float) -> jax.Array:
     """exp(-gamma |l - r|²) for all pairs of rows."""
     squares = (left**2).sum(1)[:, None] + (right**2).sum(1)[None, :] - 2 * left @ right.T
     return jnp.exp(-gamma * jnp.maximum(squares, 0))
-
-
-def timed(phase: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Runs one phase to its end and prints how long it took, compilation included."""
-    start = time.perf_counter()
-    result = jax.block_until_ready(function(*args))
-    print(f"  {phase:<42} {time.perf_counter() - start:8.3f} s")
-    return result
 
 
 def main() -> int:
@@ -112,14 +102,6 @@ def main() -> int:
     return 0 if all(passed) else 1
 
 
-def print_sharding(name: str, array: jax.Array) -> None:
-    """Prints which device holds which rows and columns."""
-    print(f"  {name} {array.shape}, {array.sharding.spec}")
-    for shard in array.addressable_shards:
-        rows, columns = (part.indices(size) for part, size in zip(shard.index, array.shape, strict=True))
-        print(f"    device {shard.device.id}: rows {rows[0]}:{rows[1]}, columns {columns[0]}:{columns[1]}")
-
-
 def compare(a: np.ndarray, x: np.ndarray, b: np.ndarray, log_det: float, dense_x: np.ndarray) -> list[bool]:
     """Holds the solution and the log determinant against a dense solve; all in double precision."""
     n, epsilon = len(a), np.finfo(np.float64).eps
@@ -134,17 +116,6 @@ def compare(a: np.ndarray, x: np.ndarray, b: np.ndarray, log_det: float, dense_x
         bounded("difference from the dense solve, relative", difference, condition * epsilon),
         bounded("log det, difference from slogdet", log_det_difference, 10 * epsilon * (n + abs(log_det))),
     ]
-
-
-def bounded(what: str, value: float, bound: float) -> bool:
-    """Prints a figure that must not exceed a bound; NaN exceeds every bound."""
-    return verdict(what, f"{value:.3g}, needed at most {bound:.3g}", bool(value <= bound))
-
-
-def verdict(what: str, figure: str, passed: bool) -> bool:
-    """Prints one line of the results and hands the verdict on."""
-    print(f"  {'ok  ' if passed else 'FAIL'} {what:<44} {figure}")
-    return passed
 
 
 if __name__ == "__main__":

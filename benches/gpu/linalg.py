@@ -6,8 +6,8 @@
 
 Besides each routine's time: that of JAX's own on one GPU (process 0), and of what a redistribution to the
 block-cyclic distribution and back takes at the same tile, which is what `cholesky` moves; the other routines
-move less. Of the reusable factors: 100 solves against one factorisation. Medians of 5 calls under jit, after
-two to warm up; every result is checked.
+move less, and of eigenproblems it is a small share. Of the reusable factors: 100 solves against one
+factorisation. Medians of 5 calls under jit, after two to warm up; every result is checked.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def main() -> int:
 
         report(f"{kind}-100", "reused", timed(hundred, b), f"{kind}-factor", once)
         del kept
-    product(mesh, n, dtype, where, on_mesh[0], report)
+    eigenproblems(mesh, n, dtype, where, on_mesh, report)
+    product(n, dtype, where, on_mesh, report)
     if arguments.csv and arguments.rank == 0:
         bench.write_csv(arguments.csv, [[str(cell) for cell in line] for line in lines])
     return 0
@@ -117,11 +118,36 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def product(mesh, n: int, dtype: type, where: dict, sharding: NamedSharding, report: Callable) -> None:
+def eigenproblems(mesh, n: int, dtype: type, where: dict, shardings: tuple, report: Callable) -> None:
+    """Values, vectors and a solve by them, and what moving the matrix there and back would take of that."""
+    (a,) = bench.problem("syevd", n, dtype, *shardings)
+    _, b = bench.system("potrs", n, dtype, *shardings)
+    one = {}
+    if jax.process_index() == 0:
+        here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        alone = bench.problem("syevd", n, dtype, here)
+        one = {name: timed(jax.jit(getattr(jnp.linalg, name)), *alone) for name in ("eigvalsh", "eigh")}
+        del alone
+    values = jax.jit(partial(linalg.eigvalsh, **where))
+    bench.check_eigenvalues(a, values(a))
+    report("eigvalsh", "jit", timed(values, a), bench.ONE_GPU, one.get("eigvalsh"))
+    pairs = jax.jit(partial(linalg.eigh, **where))
+    bench.check_eigenpairs(a, *pairs(a))
+    whole = timed(pairs, a)
+    report("eigh", "jit", whole, bench.ONE_GPU, one.get("eigh"))
+    solve = jax.jit(partial(linalg.pinvh_solve, **where))
+    # None of the eigenvalues is negligible at this cutoff.
+    check_right_side(a, solve(a, b, 0.0), b)
+    report("pinvh_solve", "jit", timed(solve, a, b, 0.0), "eigh", whole)
+    there_and_back = jax.jit(lambda a: redistribute(redistribute(a, where["tile"], mesh, bench.SPEC)))
+    report("redistribute", "both", timed(there_and_back, a), "eigh", whole)
+
+
+def product(n: int, dtype: type, where: dict, shardings: tuple, report: Callable) -> None:
     """Ours beside XLA's own product of the same sharded matrices."""
-    a, _ = bench.system("lu_solve", n, dtype, sharding, sharding)
+    a, _ = bench.system("lu_solve", n, dtype, *shardings)
     multiply = jax.jit(partial(linalg.matmul, **where))
-    by_xla = jax.jit(partial(jnp.matmul, precision="highest"), out_shardings=sharding)
+    by_xla = jax.jit(partial(jnp.matmul, precision="highest"), out_shardings=shardings[0])
     c, expected = multiply(a, a), by_xla(a, a)
     check(float(jnp.abs(c - expected).max()) <= 1e-11 * n, "the product is not XLA's")
     del c, expected
@@ -151,6 +177,13 @@ def timed(function: Callable, *arrays: jax.Array) -> float:
 def check_identity(a: jax.Array, inverse: jax.Array) -> None:
     n = a.shape[0]
     bench.check(a, inverse, jnp.eye(n, dtype=a.dtype))
+
+
+def check_right_side(a: jax.Array, x: jax.Array, b: jax.Array) -> None:
+    """As good as the eigenvalues: ‖b − a x‖₁ / (‖a‖₁ ‖x‖₁) ≤ 100 n ε."""
+    n = a.shape[0]
+    got = float(bench.residual(a, x, b))
+    check(got <= 100 * n * float(jnp.finfo(a.dtype).eps), f"residual {got:.2e}")
 
 
 def check(right: bool, what: str) -> None:

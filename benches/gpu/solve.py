@@ -1,4 +1,4 @@
-"""Times a solve on GPUs side by side with others: a table, and lines of CSV.
+"""Times a solve, or an eigenproblem, on GPUs side by side with others: a table, and lines of CSV.
 
     python benches/gpu/solve.py --sizes 8192 16384 --one-gpu             # one process, all GPUs
     python benches/gpu/solve.py --rank 0 --nprocs 2 --port 12345 --peer & \\
@@ -6,7 +6,9 @@
 
 All contenders solve the same system with one right-hand side, nothing donated, in turns: exp(−10·|i−j|/n) + I
 by Cholesky factors (``--routine potrs``), a Gaussian matrix by LU factors (``--routine lu_solve``). Such
-matrices are full, and so are their factors in any order of the rows: a GPU is faster on zeros.
+matrices are full, and so are their factors in any order of the rows: a GPU is faster on zeros. With
+``--routine syevd`` they find the eigenvalues of the Hermitian part of a Gaussian matrix, and the eigenvectors
+unless ``--values`` says not to.
 A figure is the median of at least 10 solves, of 3 where a solve takes more than a second, after two to warm
 up. Each contender that has tiles is taken with every tile asked for. Process 0 prints and writes.
 
@@ -32,6 +34,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,9 +52,12 @@ HEADER = (
     "reference_value,ratio\n"
 )
 ONE_GPU = "jax-1gpu"
-ROUTINES = {"potrs": meshsolve.potrs, "lu_solve": meshsolve.lu_solve}
+ROUTINES = ("potrs", "lu_solve", "syevd")
 #: Arrays of the size of the matrix that JAX's own solver holds at a time on its GPU.
-ONE_GPU_COPIES = 4
+ONE_GPU_COPIES = {"potrs": 4, "lu_solve": 4, "syevd": 6}
+
+#: What solves: from a and b to x, or from a to eigenvalues, or to these and eigenvectors.
+Solve = Callable[..., Any]
 
 
 @dataclass
@@ -62,7 +68,7 @@ class Contender:
         name: who solves: ``meshsolve``, or the name of a reference.
         case: ``jit`` or ``eager``.
         tile: edge of the tiles; None if there are none.
-        solve: the solve, from a and b to x; None if it was measured by another program.
+        solve: what it does; None if it was measured by another program.
         seconds: what was measured.
         failure: why it cannot take part, if so.
     """
@@ -70,7 +76,7 @@ class Contender:
     name: str
     case: str
     tile: int | None
-    solve: Callable[[jax.Array, jax.Array], jax.Array] | None
+    solve: Solve | None
     seconds: list[float] = field(default_factory=list)
     failure: str | None = None
 
@@ -108,6 +114,7 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--routine", choices=ROUTINES, default="potrs")
+    parser.add_argument("--values", action="store_true", help="of syevd the eigenvalues alone")
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 8192, 16384, 32768])
     parser.add_argument("--tiles", type=int, nargs="+", default=[256, 512, 1024])
     parser.add_argument("--dtype", choices=DTYPES, default="f64")
@@ -143,16 +150,28 @@ def measure(n: int, mesh: Mesh, arguments: argparse.Namespace) -> list[Contender
     """Every contender with its times for this size, those that failed included."""
     dtype = DTYPES[arguments.dtype]
     on_mesh = NamedSharding(mesh, SPEC), NamedSharding(mesh, PartitionSpec())
-    a, b = system(arguments.routine, n, dtype, *on_mesh)
-    contenders = [] if arguments.no_ours else ours(a, b, mesh, arguments)
+    given = problem(arguments.routine, n, dtype, *on_mesh)
+    contenders = [] if arguments.no_ours else ours(given, mesh, arguments)
     if arguments.peer:
         contenders += peers(mesh, arguments)
-    run(contenders, a, b, agree_among_processes)
-    del a, b
+    run(contenders, given, agree_among_processes)
+    del given
     if arguments.one_gpu:
         # By itself: the other processes have no part in it, and memory is short beside the others.
-        contenders += one_gpu(arguments.routine, n, dtype)
+        contenders += one_gpu(n, dtype, arguments)
     return contenders
+
+
+def problem(routine: str, n: int, dtype: type, *shardings: jax.sharding.Sharding) -> tuple[jax.Array, ...]:
+    """What the routine is given, made where it lies: a and b, or a alone."""
+    if routine != "syevd":
+        return system(routine, n, dtype, *shardings)
+
+    def build(seed: jax.Array) -> jax.Array:
+        a = jax.random.normal(jax.random.key(seed), (n, n), np.finfo(dtype).dtype)
+        return ((a + a.T) / 2).astype(dtype)
+
+    return (jax.jit(build, out_shardings=shardings[0])(n),)
 
 
 def system(
@@ -174,17 +193,25 @@ def system(
     return jax.jit(build, out_shardings=(a_sharding, b_sharding))(real(n / 10))
 
 
-def ours(a: jax.Array, b: jax.Array, mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
-    chosen = meshsolve.plan(a, b).tile
+def ours(given: tuple[jax.Array, ...], mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
+    task = "solve" if arguments.routine != "syevd" else "eigvalsh" if arguments.values else "eigh"
+    chosen = meshsolve.plan(*given, task=task).tile
     found = []
     for tile in (None, *arguments.tiles):
         if tile == chosen:
             continue
-        solve = partial(ROUTINES[arguments.routine], T_A=tile, mesh=mesh, matrix_specs=SPEC)
+        solve = partial(
+            getattr(meshsolve, arguments.routine), T_A=tile, mesh=mesh, matrix_specs=SPEC, **wanted(arguments)
+        )
         label = chosen if tile is None else tile
         found.append(Contender("meshsolve", "jit", label, jax.jit(solve)))
         found.append(Contender("meshsolve", "eager", label, solve))
     return found
+
+
+def wanted(arguments: argparse.Namespace) -> dict[str, bool]:
+    """The option of syevd that has the same name everywhere but in JAX."""
+    return {"return_eigenvectors": not arguments.values} if arguments.routine == "syevd" else {}
 
 
 def peers(mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
@@ -200,28 +227,33 @@ def peers(mesh: Mesh, arguments: argparse.Namespace) -> list[Contender]:
     found = []
     for tile in arguments.tiles:
         solve = partial(
-            getattr(jaxmg, arguments.routine), T_A=tile, mesh=mesh, matrix_specs=SPEC, donate=False
+            getattr(jaxmg, arguments.routine),
+            T_A=tile,
+            mesh=mesh,
+            matrix_specs=SPEC,
+            donate=False,
+            **wanted(arguments),
         )
         found.append(Contender(name, "jit", tile, jax.jit(solve)))
         found.append(Contender(name, "eager", tile, solve))
     return found
 
 
-def one_gpu(routine: str, n: int, dtype: type) -> list[Contender]:
+def one_gpu(n: int, dtype: type, arguments: argparse.Namespace) -> list[Contender]:
     """JAX's own solver on the first GPU of process 0, while the others wait."""
     device = jax.local_devices()[0]
     free = (device.memory_stats() or {}).get("bytes_limit", 0)
-    needed = ONE_GPU_COPIES * n * n * np.dtype(dtype).itemsize
+    needed = ONE_GPU_COPIES[arguments.routine] * n * n * np.dtype(dtype).itemsize
     contenders = []
     if jax.process_index() == 0 and (needed <= free or device.platform == "cpu"):
         here = jax.sharding.SingleDeviceSharding(device)
-        a, b = system(routine, n, dtype, here, here)
         solves = {
             "potrs": lambda a, b: cho_solve(cho_factor(a, lower=True), b),
             "lu_solve": jnp.linalg.solve,
+            "syevd": jnp.linalg.eigvalsh if arguments.values else jnp.linalg.eigh,
         }
-        contenders = [Contender(ONE_GPU, "jit", None, jax.jit(solves[routine]))]
-        run(contenders, a, b, agree=lambda value: value)
+        contenders = [Contender(ONE_GPU, "jit", None, jax.jit(solves[arguments.routine]))]
+        run(contenders, problem(arguments.routine, n, dtype, here, here), agree=lambda value: value)
     elif jax.process_index() == 0:
         print(f"n = {n} is left out on one GPU: it needs about {needed / 1e9:.0f} GB")
     if jax.process_count() > 1:
@@ -239,34 +271,30 @@ def agree_among_processes(value: float) -> float:
     return float(multihost_utils.broadcast_one_to_all(np.float64(value)))
 
 
-def run(contenders: list[Contender], a: jax.Array, b: jax.Array, agree: Callable[[float], float]) -> None:
+def run(contenders: list[Contender], given: tuple[jax.Array, ...], agree: Callable[[float], float]) -> None:
     """Checks and warms up each contender, then lets them solve in turns."""
     rounds = {}
     for number, contender in enumerate(contenders):
         try:
-            check(a, contender.solve(a, b), b)
-            rounds[number] = 3 if agree(timed(contender, a, b)) > 1 else 10
+            check_result(given, contender.solve(*given))
+            rounds[number] = 3 if agree(timed(contender, given)) > 1 else 10
         except Exception as error:
             contender.failure = f"{type(error).__name__}: {error}"
     for turn in range(max(rounds.values(), default=0)):
         for number, contender in enumerate(contenders):
             if turn < rounds.get(number, 0):
-                contender.seconds.append(timed(contender, a, b))
+                contender.seconds.append(timed(contender, given))
 
 
-def timed(contender: Contender, a: jax.Array, b: jax.Array) -> float:
+def timed(contender: Contender, given: tuple[jax.Array, ...]) -> float:
     start = time.perf_counter()
-    contender.solve(a, b).block_until_ready()
+    jax.block_until_ready(contender.solve(*given))
     return time.perf_counter() - start
 
 
 @jax.jit
 def residual(a: jax.Array, x: jax.Array, b: jax.Array) -> jax.Array:
     """‖b − a x‖₁ / (‖a‖₁ ‖x‖₁)."""
-
-    def one_norm(matrix: jax.Array) -> jax.Array:
-        return jnp.abs(matrix).sum(axis=0).max()
-
     return one_norm(b - jnp.matmul(a, x, precision="highest")) / (one_norm(a) * one_norm(x))
 
 
@@ -277,24 +305,75 @@ def check(a: jax.Array, x: jax.Array, b: jax.Array) -> None:
     assert got <= bound, f"residual {got:.2e}, needed ≤ {bound:.2e}"
 
 
+def check_result(given: tuple[jax.Array, ...], result: Any) -> None:
+    """The same for any routine."""
+    if len(given) == 2:
+        check(given[0], result, given[1])
+    elif isinstance(result, tuple):
+        check_eigenpairs(*given, *result)
+    else:
+        check_eigenvalues(*given, result)
+
+
+def check_eigenpairs(a: jax.Array, w: jax.Array, v: jax.Array) -> None:
+    """By the residual and by how far the vectors are from orthonormal."""
+    bound = 10 * a.shape[0] ** 0.5 * float(jnp.finfo(a.dtype).eps)
+    got, off = map(float, eigen_errors(a, w, v))
+    assert got <= bound, f"residual {got:.2e}, needed ≤ {bound:.2e}"
+    assert off <= bound, f"|I − vᴴ v| = {off:.2e}, needed ≤ {bound:.2e}"
+
+
+@jax.jit
+def eigen_errors(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """‖a v − v w‖₁ / ‖a‖₁, and the largest |I − vᴴ v|."""
+    off = jnp.eye(len(a), dtype=a.dtype) - jnp.matmul(v.conj().T, v, precision="highest")
+    return one_norm(jnp.matmul(a, v, precision="highest") - v * w) / one_norm(a), jnp.abs(off).max()
+
+
+def check_eigenvalues(a: jax.Array, w: jax.Array) -> None:
+    """By what is known of them all together: their order, their sum, and the sum of their squares."""
+    bound = 10 * a.shape[0] ** 0.5 * float(jnp.finfo(a.dtype).eps)
+    trace, squares, ascending = eigenvalue_errors(a, w)
+    assert bool(ascending), "the eigenvalues are not in order"
+    assert float(trace) <= bound, f"sum of the eigenvalues: off by {float(trace):.2e}, needed ≤ {bound:.2e}"
+    assert float(squares) <= bound, f"sum of their squares: off by {float(squares):.2e}, needed ≤ {bound:.2e}"
+
+
+@jax.jit
+def eigenvalue_errors(a: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """How far the sum is from the trace, over n ‖w‖∞, that of the squares from ‖a‖F², relative; the order."""
+    squares = (jnp.abs(a) ** 2).sum()
+    off = jnp.abs(w.sum() - jnp.trace(a)) / (len(w) * jnp.abs(w).max())
+    return off, jnp.abs((w**2).sum() - squares) / squares, (jnp.diff(w) >= 0).all()
+
+
+def one_norm(matrix: jax.Array) -> jax.Array:
+    return jnp.abs(matrix).sum(axis=0).max()
+
+
 # ---- reporting ----
 
 
 def with_earlier_times(n: int, contenders: list[Contender], arguments: argparse.Namespace) -> list[Contender]:
     """Adds what was measured to the file of times, and takes in what it holds of the same problem."""
-    problem = [arguments.routine, n, arguments.dtype, grid_name(arguments), arguments.nprocs]
+    measured = [bench_name(arguments), n, arguments.dtype, grid_name(arguments), arguments.nprocs]
     arguments.raw.parent.mkdir(parents=True, exist_ok=True)
     arguments.raw.touch()
     known = {(contender.name, contender.case, contender.tile): contender for contender in contenders}
-    fresh = [[problem, *key, contender.seconds] for key, contender in known.items() if contender.seconds]
+    fresh = [[measured, *key, contender.seconds] for key, contender in known.items() if contender.seconds]
     for line in arguments.raw.read_text().splitlines():
         of, name, case, tile, seconds = json.loads(line)
-        if of == problem:
+        if of == measured:
             contender = known.setdefault((name, case, tile), Contender(name, case, tile, None))
             contender.seconds = seconds + contender.seconds
     with arguments.raw.open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in fresh)
     return list(known.values())
+
+
+def bench_name(arguments: argparse.Namespace) -> str:
+    """The routine, as the results name it."""
+    return ("eigvalsh" if arguments.values else "eigh") if arguments.routine == "syevd" else arguments.routine
 
 
 def grid_name(arguments: argparse.Namespace) -> str:
@@ -336,7 +415,7 @@ def print_table(n: int, contenders: list[Contender]) -> None:
 
 
 def csv_lines(n: int, contenders: list[Contender], arguments: argparse.Namespace) -> list[list[str]]:
-    start = row_start(arguments, arguments.routine)
+    start = row_start(arguments, bench_name(arguments))
     grid = grid_name(arguments)
     processes = "1p" if arguments.nprocs == 1 else "np"
     lines = []

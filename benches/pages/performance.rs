@@ -6,7 +6,7 @@ use super::{Files, Outcome, read, table, with_block};
 use std::path::PathBuf;
 
 const ORDER: Axis = Axis { name: "order n of the matrix", scale: Scale::Binary };
-const TIME: Axis = Axis { name: "time of a solve", scale: Scale::Seconds };
+const TIME: Axis = Axis { name: "time", scale: Scale::Seconds };
 const RATIO: Axis = Axis { name: "time ÷ cuSOLVERMp's", scale: Scale::Ratio };
 
 /// The reference that a solve is measured by.
@@ -21,9 +21,14 @@ fn from_lines(results: &[Line]) -> Outcome<Files> {
     let path = PathBuf::from("docs/performance.md");
     let mut page = read(&path)?;
     let mut files = Files::new();
-    for (bench, name) in [("potrs", "Cholesky solve"), ("lu_solve", "LU solve")] {
+    for (bench, task, whole) in [
+        ("potrs", "Cholesky solve, one right-hand side", "a whole solve"),
+        ("lu_solve", "LU solve, one right-hand side", "a whole LU solve"),
+        ("eigh", "Eigenvalues and eigenvectors", "a whole eigendecomposition"),
+        ("eigvalsh", "Eigenvalues", "all that eigenvalues take"),
+    ] {
         let lines: Vec<&Line> = results.iter().filter(|l| l.bench == bench && l.unit == "s").collect();
-        page = with_block(&page, bench, &solves(bench, name, &lines, &mut files)?)?;
+        page = with_block(&page, bench, &solves(bench, [task, whole], &lines, &mut files)?)?;
     }
     page = with_block(&page, "linalg", &routines(results))?;
     let of = |benches: &[&str], reference: &str| -> Vec<&Line> {
@@ -90,7 +95,12 @@ fn routine_name(line: &Line) -> &str {
 }
 
 /// Charts and tables of a solve, for each machine, type and grid.
-fn solves(bench: &str, name: &str, lines: &[&Line], files: &mut Files) -> Outcome<String> {
+fn solves(
+    bench: &str,
+    [task, whole]: [&str; 2],
+    lines: &[&Line],
+    files: &mut Files,
+) -> Outcome<String> {
     let mut text = String::new();
     for ((hardware, dtype, grid), group) in grouped(lines, |l| (&l.hardware, &l.dtype, &l.grid)) {
         let place = format!("{hardware}, grid {}, {}", by(grid), in_words(dtype));
@@ -99,14 +109,13 @@ fn solves(bench: &str, name: &str, lines: &[&Line], files: &mut Files) -> Outcom
         let times = times(&group);
         // A chart of a single order would show no course.
         if times.iter().any(|series| series.points.len() > 1) {
-            let title = format!("{name}, one right-hand side: {place}");
+            let title = format!("{task}: {place}");
             let chart = chart::lines(&title, &ORDER, &TIME, &times)?;
             text += &figure(&format!("{bench}-time-{slug}"), &title, chart, files);
         }
         let ratios = ratios(&group);
         if ratios.iter().any(|series| series.points.len() > 1) {
-            let of = if bench == "potrs" { "a whole solve" } else { "a whole LU solve" };
-            let title = format!("Time of {of} over cuSOLVERMp's own: {place}");
+            let title = format!("Time of {whole} over cuSOLVERMp's own: {place}");
             let chart = chart::lines(&title, &ORDER, &RATIO, &ratios)?;
             text += &figure(&format!("{bench}-ratio-{slug}"), &title, chart, files);
         }

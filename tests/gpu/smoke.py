@@ -179,7 +179,7 @@ def check_failed(x: jax.Array, log_det: jax.Array, status: jax.Array, expected: 
 
 
 def check_eigenvalues(dense: np.ndarray, w: jax.Array, metric: np.ndarray | None = None) -> None:
-    """Ascending, the same on every device, |Δ| ≤ 10 √n ε ‖a‖₁ from NumPy's; wider with a metric."""
+    """Ascending, the same everywhere, |Δ| ≤ 10 √n ε ‖a‖₁ from NumPy's; with a metric wider by cond(b)."""
     n, epsilon = len(dense), float(jnp.finfo(dense.dtype).eps)
     assert w.shape == (n,) and w.dtype == np.finfo(dense.dtype).dtype, f"got {w.shape} {w.dtype}"
     wide, condition = dense.astype(np.promote_types(dense.dtype, np.float64)), 1.0

@@ -9,6 +9,7 @@ import meshsolve
 import numpy as np
 import pytest
 from helpers import (
+    AUTO,
     DTYPES,
     EXPLICIT,
     GRIDS,
@@ -159,10 +160,10 @@ def test_promised_triangle_alone_is_read(grid, dtype):
         check_sharding(v, mesh, "x", "y")
 
 
-@pytest.mark.parametrize("axis_types", [None, EXPLICIT], ids=["auto", "explicit"])
+@pytest.mark.parametrize("axis_types", [AUTO, EXPLICIT], ids=["auto", "explicit"])
 @pytest.mark.parametrize("grid", [(2, 2), (2, 3)], ids=grid_id)
 def test_under_jit(grid, axis_types):
-    mesh = make_mesh(*grid) if axis_types is None else make_mesh(*grid, axis_types=axis_types)
+    mesh = make_mesh(*grid, axis_types=axis_types)
     dtype = np.complex128
     a, metric, b = hermitian(N, dtype), positive_definite(N, dtype), right_hand_side(N, 3, dtype)
 
@@ -249,8 +250,8 @@ def test_shift(grid):
 
 
 def test_symmetrized_input():
-    for grid, axis_types in (((2, 3), None), ((2, 2), EXPLICIT)):
-        mesh = make_mesh(*grid) if axis_types is None else make_mesh(*grid, axis_types=axis_types)
+    for grid, axis_types in (((2, 3), AUTO), ((2, 2), EXPLICIT)):
+        mesh = make_mesh(*grid, axis_types=axis_types)
         a = hermitian(N, np.complex128)
         off = arbitrary(N, np.complex128, seed=5)
         skew = off - off.conj().T

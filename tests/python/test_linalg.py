@@ -7,7 +7,9 @@ import meshsolve
 import numpy as np
 import pytest
 from helpers import (
+    AUTO,
     DTYPES,
+    EXPLICIT,
     GRIDS,
     P,
     all_nan,
@@ -78,12 +80,15 @@ def test_cholesky_donated_and_under_jit():
         check_factor(a, factor, upper=False)
 
 
-def test_cholesky_of_a_matrix_to_be_symmetrized():
-    mesh = make_mesh(2, 2)
-    a = positive_definite(N, np.complex128)
-    off = a + 1j * np.triu(np.ones((N, N)), 1) + 1j * np.tri(N, N, -1)
-    factor = linalg.cholesky(put(off, mesh, "x", "y"), symmetrize_input=True)
-    check_factor(a, factor, upper=False)
+@pytest.mark.parametrize("axis_types", [AUTO, EXPLICIT], ids=["auto", "explicit"])
+def test_cholesky_of_a_matrix_to_be_symmetrized(axis_types):
+    for grid in ((2, 2), (2, 3)):
+        mesh = make_mesh(*grid, axis_types=axis_types)
+        a = positive_definite(N, np.complex128)
+        off = a + 1j * np.triu(np.ones((N, N)), 1) + 1j * np.tri(N, N, -1)
+        factor = linalg.cholesky(put(off, mesh, "x", "y"), symmetrize_input=True)
+        check_factor(a, factor, upper=False)
+        check_sharding(factor, mesh, "x", "y")
 
 
 @all_dtypes

@@ -73,22 +73,21 @@ pub fn bench_kernels() -> Outcome {
     ]))
 }
 
-/// A solve (`potrs` or `lu_solve`) beside cuSOLVERMp alone, JAXMg if it is installed, and one GPU.
-pub fn bench_solve(routine: &str) -> Outcome {
+/// A solve (`potrs` or `lu_solve`) or an eigenproblem (`syevd`, of which the values alone may be wanted) beside
+/// cuSOLVERMp alone, JAXMg if it is installed, and one GPU.
+pub fn bench_solve(routine: &str, values: bool) -> Outcome {
     let Some(gpus) = gpus() else { return skipped() };
-    let sizes = [4096, 8192, 16384, 32768, 65536].map(|n: u32| n.to_string());
+    let (sizes, tiles): (&[u32], _) = match routine {
+        "syevd" => (&[4096, 8192, 16384], ["256", "512"]),
+        _ => (&[4096, 8192, 16384, 32768, 65536], ["512", "1024"]),
+    };
+    let sizes: Vec<_> = sizes.iter().map(u32::to_string).collect();
+    let values: &[_] = if values { &["--values"] } else { &[] };
     run(cargo()
         .args(["run", "--release", "--package", "meshsolve-benches", "--features", "cuda"])
-        .args([
-            "--bin",
-            "cusolvermp_alone",
-            "--",
-            "--through-plan",
-            "--routine",
-            routine,
-            "--tiles",
-            "512,1024",
-        ])
+        .args(["--bin", "cusolvermp_alone", "--", "--through-plan", "--routine", routine])
+        .args(values)
+        .args(["--tiles", &tiles.join(",")])
         .args(["--grid", &format!("1x{gpus}"), "--sizes", &sizes.join(",")]))?;
     let environment = environment()?;
     let raw = crate::process::target().join(format!("{routine}-times.jsonl"));
@@ -97,19 +96,18 @@ pub fn bench_solve(routine: &str) -> Outcome {
     for turn in [&[][..], &["--peer", "--no-ours", "--csv", RESULTS]] {
         side_by_side(gpus, |rank, port| {
             let mut command = environment.python();
-            command.args(["benches/gpu/solve.py", "--routine", routine]);
+            command.args(["benches/gpu/solve.py", "--routine", routine]).args(values);
             command.arg("--raw").arg(&raw).arg("--sizes").args(&sizes);
             for (option, number) in [("--rank", rank), ("--nprocs", gpus), ("--port", port)] {
                 command.arg(option).arg(number.to_string());
             }
-            command.args(["--tiles", "512", "1024"]).args(turn);
+            command.arg("--tiles").args(tiles).args(turn);
             command
         })?;
     }
-    run(environment.python().args([
-        "benches/gpu/solve.py",
-        "--routine",
-        routine,
+    let mut beside_one = environment.python();
+    beside_one.args(["benches/gpu/solve.py", "--routine", routine]).args(values);
+    run(beside_one.arg("--tiles").args(tiles).arg("--sizes").args(&sizes).args([
         "--one-gpu",
         "--csv",
         RESULTS,

@@ -27,7 +27,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Solve a kernel ridge regression on handwritten digits over four simulated devices
+    /// Learn handwritten digits, and sort them into groups, over four simulated devices
     Demo,
     /// Run every check that this machine can run
     Test {
@@ -73,6 +73,7 @@ enum GpuBench {
     Potrs,
     #[value(name = "lu_solve")]
     LuSolve,
+    Syevd,
     Linalg,
     Kernels,
 }
@@ -90,8 +91,11 @@ fn main() -> ExitCode {
         Task::Scale { check } => page("scale", check),
         Task::Plots { check } => page("performance", check),
         Task::Bench { gpu: Some(GpuBench::Kernels) } => gpu::bench_kernels(),
-        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_solve("potrs"),
-        Task::Bench { gpu: Some(GpuBench::LuSolve) } => gpu::bench_solve("lu_solve"),
+        Task::Bench { gpu: Some(GpuBench::Potrs) } => gpu::bench_solve("potrs", false),
+        Task::Bench { gpu: Some(GpuBench::LuSolve) } => gpu::bench_solve("lu_solve", false),
+        Task::Bench { gpu: Some(GpuBench::Syevd) } => {
+            gpu::bench_solve("syevd", false).and_then(|()| gpu::bench_solve("syevd", true))
+        }
         Task::Bench { gpu: Some(GpuBench::Linalg) } => gpu::bench_linalg(),
         Task::Bench { gpu: None } => bench(),
     };
@@ -107,11 +111,13 @@ fn main() -> ExitCode {
 fn demo() -> Outcome {
     let environment = Environment::ready(".venv", &[JAX, "scikit-learn"])?;
     environment.install_wheel(&wheel::build()?)?;
-    run_example(&environment)
+    run_examples(&environment)
 }
 
-fn run_example(environment: &Environment) -> Outcome {
-    process::run(environment.python().arg(root().join("examples/kernel_ridge_digits.py")))
+fn run_examples(environment: &Environment) -> Outcome {
+    ["kernel_ridge_digits.py", "spectral_clustering_digits.py"]
+        .into_iter()
+        .try_for_each(|name| process::run(environment.python().arg(root().join("examples").join(name))))
 }
 
 fn doc() -> Outcome {
