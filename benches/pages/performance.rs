@@ -95,12 +95,7 @@ fn routine_name(line: &Line) -> &str {
 }
 
 /// Charts and tables of a solve, for each machine, type and grid.
-fn solves(
-    bench: &str,
-    [task, whole]: [&str; 2],
-    lines: &[&Line],
-    files: &mut Files,
-) -> Outcome<String> {
+fn solves(bench: &str, [task, whole]: [&str; 2], lines: &[&Line], files: &mut Files) -> Outcome<String> {
     let mut text = String::new();
     for ((hardware, dtype, grid), group) in grouped(lines, |l| (&l.hardware, &l.dtype, &l.grid)) {
         let place = format!("{hardware}, grid {}, {}", by(grid), in_words(dtype));
