@@ -98,8 +98,8 @@ class Plan:
         inputs: what each device hands in, in order.
         outputs: what each device gets back, in order, work arrays included.
         scratch_bytes: temporary memory on each device.
-        workspace_bytes: on GPUs, what the solver's library needs on each device beside that: an estimate until the
-            plan has run in this process.
+        workspace_bytes: on GPUs, what the solver's library needs on each device beside that: an estimate
+            until the plan has run in this process.
         workspace_is_exact: whether it is what the library asked for.
         explanation: what `explain` returns.
     """
@@ -120,7 +120,7 @@ class Plan:
 
     @property
     def bytes_per_device(self) -> int:
-        """Memory on one device for the whole call but `workspace_bytes`: inputs, outputs of their own, scratch."""
+        """Memory on one device but `workspace_bytes`: inputs, outputs of their own, scratch."""
         own_outputs = sum(output.nbytes for output in self.outputs if output.alias is None)
         return sum(operand.nbytes for operand in self.inputs) + own_outputs + self.scratch_bytes
 
