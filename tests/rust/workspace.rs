@@ -1,8 +1,15 @@
-//! Estimates of workspace, held against what the libraries said.
+//! Estimates of workspace, held against what the libraries said, and those of plans against what routines ask
+//! a solver for.
 
-use meshsolve::DType;
+use meshsolve::device::{Buffer, Device, Operation};
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
 use meshsolve::plan::workspace::{Sides, Square, gemm};
+use meshsolve::plan::{OperandSpec, Plan, Request};
+use meshsolve::routines::{Backend, Operands, run};
+use meshsolve::solver::{DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle, Triangular};
+use meshsolve::{DType, Error, ErrorKind, Result, simulate};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What `cusolvermp_alone --workspace` recorded.
 const RECORD: &str = include_str!("../../benches/results/workspace.csv");
@@ -71,11 +78,13 @@ fn estimates_are_within_ten_percent_of_the_record() {
 
 #[test]
 fn estimates_are_positive_and_grow_with_the_order() {
-    let orders = [1, 2, 7, 100, 511, 512, 513, 1000, 4096, 4097, 8191, 30_000, 30_001, 200_000, 1_500_000];
-    let grids = [[1, 1], [1, 3], [3, 1], [2, 2], [5, 1], [2, 3], [3, 3], [1, 8], [8, 8], [7, 9], [64, 64]];
+    // The last ones are the largest that a plan takes.
+    let orders = [1, 2, 7, 100, 511, 512, 513, 1000, 4096, 4097, 8191, 30_001, 1_500_000, 1 << 28];
+    let grids =
+        [[1, 1], [1, 3], [3, 1], [2, 2], [5, 1], [2, 3], [3, 3], [1, 8], [7, 9], [64, 64], [1, 1 << 16]];
     for dtype in DType::ALL {
         for grid in grids.map(|[rows, cols]| ProcessGrid::new(rows, cols)) {
-            for tile in [1, 32, 129, 256, 1000, 2048] {
+            for tile in [1, 32, 129, 256, 1000, 2048, 1 << 28] {
                 // Narrower than those among which potrs and getrs choose their method.
                 let width = tile.min(1000);
                 let sides = Sides { nrhs: width * grid.cols(), width };
@@ -99,4 +108,229 @@ fn a_batch_is_a_tile_for_each_process_column() {
     assert_eq!(batch(5000, 256, 1), [256, 256]);
     assert_eq!(batch(600, 256, 4), [600, 256]);
     assert_eq!(batch(3, 256, 4), [3, 3]);
+}
+
+/// A solver that only says how much workspace it would need, by the formulas.
+struct Formulas;
+
+/// What a call takes for a square matrix; where it is empty, none is made.
+fn factoring(a: &DistributedMatrix, bytes: impl FnOnce(Square) -> u64) -> Result<u64> {
+    let Square { n, tile, .. } = square(a);
+    assert_eq!((a.cols.extent(), a.cols.tile()), (n, tile));
+    Ok(if n == 0 { 0 } else { bytes(square(a)) })
+}
+
+/// What a call takes for a square matrix and right-hand sides; where there are none, none is made.
+fn solving(
+    a: &DistributedMatrix,
+    b: &DistributedMatrix,
+    bytes: impl FnOnce(Square, Sides) -> u64,
+) -> Result<u64> {
+    let (nrhs, width) = (b.cols.extent(), b.cols.tile());
+    factoring(a, |a| if nrhs == 0 { 0 } else { bytes(a, Sides { nrhs, width: width.min(nrhs) }) })
+}
+
+fn square(a: &DistributedMatrix) -> Square {
+    Square { dtype: a.dtype, n: a.rows.extent(), tile: a.rows.tile(), grid: a.grid }
+}
+
+impl Solver for Formulas {
+    fn cholesky_factor_scratch(&self, _: Triangle, a: &DistributedMatrix) -> Result<u64> {
+        factoring(a, |a| a.potrf())
+    }
+
+    fn cholesky_solve_scratch(
+        &self,
+        _: Triangle,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+    ) -> Result<u64> {
+        solving(a, b, |a, sides| a.potrs(sides))
+    }
+
+    fn lu_factor_scratch(&self, a: &DistributedMatrix) -> Result<u64> {
+        factoring(a, |a| a.getrf())
+    }
+
+    fn lu_solve_scratch(&self, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+        solving(a, b, |a, sides| a.getrs(sides))
+    }
+
+    fn triangular_scratch(&self, _: Triangular, a: &DistributedMatrix, b: &DistributedMatrix) -> Result<u64> {
+        solving(a, b, |a, _| a.trsm())
+    }
+
+    fn eigen_scratch(&self, Eigenproblem { a, metric, vectors }: Eigenproblem<'_>) -> Result<u64> {
+        let vectors = vectors.is_some();
+        factoring(a, |a| if metric.is_some() { a.sygvd(vectors) } else { a.syevd(vectors) })
+    }
+
+    fn multiply_scratch(
+        &self,
+        product: Product,
+        a: &DistributedMatrix,
+        _: &DistributedMatrix,
+        c: &DistributedMatrix,
+    ) -> Result<u64> {
+        let inner = if product.op_a == Op::NoTranspose { a.cols } else { a.rows };
+        let empty = c.rows.extent() * c.cols.extent() == 0;
+        Ok(if empty { 0 } else { gemm(c.dtype, c.rows, c.cols, inner.tile()) })
+    }
+
+    fn cholesky_factor(&self, _: Triangle, _: &DistributedMatrix, _: Buffer, _: Buffer) -> Result<()> {
+        unreachable!()
+    }
+
+    fn cholesky_solve(
+        &self,
+        _: Triangle,
+        _: &DistributedMatrix,
+        _: &DistributedMatrix,
+        _: Buffer,
+        _: Buffer,
+    ) -> Result<()> {
+        unreachable!()
+    }
+
+    fn lu_factor(&self, _: &DistributedMatrix, _: Buffer, _: Buffer, _: Buffer) -> Result<()> {
+        unreachable!()
+    }
+
+    fn lu_solve(
+        &self,
+        _: &DistributedMatrix,
+        _: Buffer,
+        _: &DistributedMatrix,
+        _: Buffer,
+        _: Buffer,
+    ) -> Result<()> {
+        unreachable!()
+    }
+
+    fn triangular_solve(
+        &self,
+        _: Triangular,
+        _: &DistributedMatrix,
+        _: &DistributedMatrix,
+        _: Buffer,
+    ) -> Result<()> {
+        unreachable!()
+    }
+
+    fn eigen(&self, _: Eigenproblem<'_>, _: Buffer, _: Buffer, _: Buffer) -> Result<()> {
+        unreachable!()
+    }
+
+    fn multiply(
+        &self,
+        _: Product,
+        _: &DistributedMatrix,
+        _: &DistributedMatrix,
+        _: &DistributedMatrix,
+        _: Buffer,
+    ) -> Result<()> {
+        unreachable!()
+    }
+}
+
+/// A device that notes how much scratch it is asked for, and has none.
+#[derive(Default)]
+struct Full {
+    asked: AtomicU64,
+}
+
+impl Device for Full {
+    unsafe fn launch(&self, _: &Operation) -> Result<()> {
+        unreachable!()
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<Buffer> {
+        self.asked.fetch_max(bytes, Ordering::Relaxed);
+        Err(Error::resource_exhausted("as was to be expected"))
+    }
+
+    fn release(&self, _: Buffer) {}
+
+    fn table(&self, _: &Arc<[u32]>) -> Result<Buffer> {
+        unreachable!()
+    }
+}
+
+/// The most scratch that a rank asks its device for when the plan is run.
+fn asked(plan: &Plan) -> u64 {
+    let device = Full::default();
+    let windows = |specs: &[OperandSpec]| -> Vec<Buffer> {
+        // SAFETY: nothing gets as far as to touch memory, and none is there.
+        specs.iter().map(|spec| unsafe { Buffer::from_raw(4096 as *mut u8, spec.bytes()) }).collect()
+    };
+    let ended = simulate::on_ranks(usize::try_from(plan.ranks()).unwrap(), |_, communicator| {
+        let backend = Backend { device: &device, communicator, solver: Some(&Formulas) };
+        let operands = Operands { inputs: windows(plan.inputs()), outputs: windows(plan.outputs()) };
+        run(plan, &backend, Ok(operands))
+    });
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::ResourceExhausted);
+    device.asked.into_inner()
+}
+
+#[test]
+fn plans_estimate_what_their_routines_ask_for() {
+    let system = |rest: &str| format!(r#""routine":"system",{rest}"#);
+    let eigen = |rest: &str| format!(r#""routine":"eigen","triangle":null,{rest}"#);
+    let square = [
+        system(r#""method":"cholesky","triangle":null,"task":"solve""#),
+        system(r#""method":"cholesky","triangle":null,"task":"prepare""#),
+        system(r#""method":"cholesky","triangle":null,"task":"apply""#),
+        system(r#""method":"cholesky","triangle":null,"task":"determinant","log_det":true"#),
+        system(r#""method":"cholesky","triangle":null,"task":"invert""#),
+        system(r#""method":"cholesky","triangle":"lower","task":"factor""#),
+        system(r#""method":"lu","triangle":null,"task":"solve""#),
+        system(r#""method":"lu","triangle":null,"task":"prepare""#),
+        system(r#""method":"lu","triangle":null,"task":"apply""#),
+        system(r#""method":"lu","triangle":null,"task":"apply","op":"transpose""#),
+        system(r#""method":"lu","triangle":null,"task":"determinant","log_det":true"#),
+        system(r#""method":"lu","triangle":null,"task":"invert""#),
+        system(r#""method":"triangular","triangle":"upper","task":"solve""#),
+        eigen(r#""task":"values""#),
+        eigen(r#""task":"values","metric":true"#),
+        eigen(r#""task":"vectors""#),
+        eigen(r#""task":"vectors","metric":true"#),
+        eigen(r#""task":"solve""#),
+    ];
+    let with_sides = |what: &str| what.contains(r#""solve""#) || what.contains(r#""apply""#);
+    let mut requests = Vec::new();
+    for grid in ["[1,1]", "[1,2]", "[2,1]", "[2,2]", "[3,2]"] {
+        // Sides that are few, that come in batches, and so wide that trsm comes in; shards of whole tiles and not.
+        for (n, tile, nrhs) in [(24, 4, 1), (30, 7, 40), (6144, 1024, 9000), (0, 5, 3)] {
+            for what in &square {
+                let sides = if with_sides(what) {
+                    format!(r#","nrhs":{nrhs},"b":{{"rows":"sharded","cols":"replicated"}}"#)
+                } else {
+                    String::new()
+                };
+                requests
+                    .push(format!(r#"{{{what},"dtype":"c64","n":{n},"grid":{grid},"tile":{tile}{sides}}}"#));
+            }
+            // A product that is empty asks for nothing and ends well.
+            if n > 0 {
+                requests.push(format!(
+                    r#"{{"routine":"product","dtype":"f64","m":{n},"n":{nrhs},"k":50,"grid":{grid},"tile":{tile}}}"#
+                ));
+            }
+        }
+    }
+    let (mut count, mut by_trsm) = (0, 0);
+    for request in &requests {
+        for plan in Plan::candidates(&Request::from_json(request).unwrap()) {
+            let (scratch, workspace) = match &plan {
+                Plan::System(plan) => (plan.scratch_bytes(), plan.workspace_bytes()),
+                Plan::Eigen(plan) => (plan.scratch_bytes(), plan.workspace_bytes()),
+                Plan::Product(plan) => (plan.scratch_bytes(), plan.workspace_bytes()),
+                Plan::Redistribute(_) => unreachable!(),
+            };
+            assert_eq!(asked(&plan), scratch + workspace.next_multiple_of(16), "{request}");
+            count += 1;
+            by_trsm += u64::from(request.contains("cholesky") && workspace > 100_000_000);
+        }
+    }
+    assert!(count > 500 && by_trsm > 0, "{count}, {by_trsm}");
 }

@@ -205,8 +205,8 @@ impl ProductPlan {
     /// Device workspace in bytes that the solver's library is estimated to ask for (see
     /// [`super::workspace`]).
     pub fn workspace_bytes(&self) -> u64 {
-        let ProductRequest { dtype, m, n, k, .. } = self.request;
-        if m * n * k == 0 {
+        let ProductRequest { dtype, m, n, .. } = self.request;
+        if m == 0 || n == 0 {
             return 0;
         }
         gemm(dtype, self.c.rows().cyclic(), self.c.cols().cyclic(), self.inner_tile())

@@ -128,7 +128,7 @@ impl Square {
     /// for each row.
     pub fn getrs(&self, sides: Sides) -> u64 {
         let interchanged = 2 * self.dtype.size() * sides.nrhs.min(STRIPE) + 16;
-        self.solve(sides, TILES_OF_GETRS) + interchanged * self.rows()
+        self.solve(sides, TILES_OF_GETRS).saturating_add(interchanged * self.rows())
     }
 
     fn solve(&self, sides: Sides, tiles_of_a_process: u64) -> u64 {
@@ -149,7 +149,9 @@ impl Square {
         let one_dimensional = procs_along_rows == 1 || procs_along_cols == 1;
         let other_half = if one_dimensional { 2 * (self.tiles() - half) } else { 0 };
         let tiles = gathered + rows * cols + (procs_along_rows + 1) * rows + 2 * half + other_half + 6;
-        self.dtype.size() * tiles * self.tile.pow(2) + 2 * PRODUCT_BYTES + SMALL_BYTES
+        let bytes_of_a_tile = self.dtype.size() * self.tile.pow(2);
+        // A tile as large as the largest matrices, many times.
+        tiles.saturating_mul(bytes_of_a_tile).saturating_add(2 * PRODUCT_BYTES + SMALL_BYTES)
     }
 
     /// The reduction of a Hermitian eigenproblem with a metric to one without, which is a part of
@@ -189,7 +191,7 @@ impl Square {
     /// A Hermitian eigenproblem with a metric: taken to be [`Square::syevd`] and the larger of the two steps
     /// before it, factoring the metric and reducing the problem.
     pub fn sygvd(&self, vectors: bool) -> u64 {
-        self.syevd(vectors) + self.potrf().max(self.sygst())
+        self.syevd(vectors).saturating_add(self.potrf().max(self.sygst()))
     }
 }
 
