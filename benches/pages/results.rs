@@ -1,4 +1,4 @@
-//! The recorded results, `benches/results/*.csv`.
+//! The recorded results, `benches/results/*.csv` but for the record of workspace.
 
 use super::{Outcome, root};
 use serde::Deserialize;
@@ -51,6 +51,7 @@ pub fn latest() -> Outcome<Vec<Line>> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "csv"))
+        .filter(|path| path.file_stem().is_some_and(|name| name != "workspace"))
         .collect();
     paths.sort();
     let mut lines = Vec::new();

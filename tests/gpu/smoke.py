@@ -686,6 +686,24 @@ def donation(mesh: Mesh) -> None:
         check_solution(put(dense, mesh, "rows", "columns"), x, b)
 
 
+def workspace_is_exact_after_a_run(mesh: Mesh) -> None:
+    """The estimate before is near what the library asks for, and the plan knows that afterwards."""
+    on_gpus = jax.default_backend() != "cpu"
+    # An order and a tile that workspace was recorded for.
+    n, tile = 8192 if on_gpus else 256, 256 if on_gpus else 64
+    a = kernel_matrix(n, "float32", mesh, P("rows", "columns"))
+    b = put(counting(n, 1, "float32"), mesh)
+    for solve, structure in ((meshsolve.potrs, "pos"), (meshsolve.lu_solve, "gen")):
+        plan = partial(meshsolve.plan, a, b, tile, assume_a=structure)
+        before = plan()
+        assert not before.workspace_is_exact
+        solve(a, b, tile).block_until_ready()
+        after = plan()
+        assert after.workspace_is_exact == on_gpus
+        estimate, asked = before.workspace_bytes, after.workspace_bytes
+        assert abs(estimate - asked) <= 0.1 * asked, f"estimated {estimate}, the library asked for {asked}"
+
+
 def alternating_grids(mesh: Mesh) -> None:
     other = mesh_of(list(mesh.devices.flat), *reversed(mesh.devices.shape))
     dense, right = positive_definite(200, "float64"), counting(200, 2, "float64")
@@ -835,6 +853,7 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             eigen_failures,
             exception_with_check,
             donation,
+            workspace_is_exact_after_a_run,
             alternating_grids,
             permuted_devices,
             groups_side_by_side,

@@ -480,6 +480,7 @@ def test_plan():
     vectors = meshsolve.plan(a, T_A=DIVIDING, task="eigh")
     assert (vectors.routine, vectors.tile, vectors.ranks) == ("eigen", DIVIDING, 4)
     assert vectors.explain().startswith(f"Eigenvalues and eigenvectors, float64, n = {N}")
+    assert vectors.workspace_bytes > 0
     shapes = {output.name: (output.shape, output.dtype) for output in vectors.outputs}
     assert shapes["w"] == ((N,), np.float64)
     assert shapes["v"] == ((N // 2, N // 2), np.float64)

@@ -60,6 +60,18 @@ def test_scratch_stays_below_three_slabs():
     assert answer.scratch_bytes <= 3 * 128 * 2048 * 8
 
 
+def test_workspace_is_estimated_and_explained():
+    # The factor takes a slab, two of the four tiles for each process row, and a tile.
+    answer = plan()
+    slab = 8 * 256 * (512 + 256)
+    assert slab <= answer.workspace_bytes <= 1.1 * slab
+    assert not answer.workspace_is_exact
+    assert f"workspace about {answer.workspace_bytes / 1e3:.1f} kB (estimated)" in answer.explain()
+    moving = {"routine": "redistribute", "dtype": "f64", "m": 100, "n": 80, "grid": [2, 2], "tile": 10}
+    moved = _native.plan(json.dumps({**moving, "direction": "forward", "keep_a": True}))
+    assert (moved.workspace_bytes, "workspace" in moved.explain()) == (0, False)
+
+
 def test_plans_of_far_larger_matrices_than_this_machine_holds():
     answer = plan(n=46341, tile=256)
     assert answer.inputs[0].shape == (23171, 23171)

@@ -133,6 +133,8 @@ def test_plan_tells_tile_memory_and_layout():
     kept = meshsolve.plan(put(a, mesh, "x", "y"), put(b, mesh), DIVIDING)
     assert [output.alias for output in kept.outputs if output.name == "work"] == [None]
     assert plan.bytes_per_device >= shard_bytes + plan.scratch_bytes
+    assert plan.workspace_bytes > 0
+    assert "workspace about" in plan.explain()
     assert f"n = {N}" in plan.explain()
     assert f"tile {DIVIDING}" in plan.explain()
 

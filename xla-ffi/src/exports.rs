@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::call::guarded;
 use crate::failure::Failure;
-use crate::{handlers, runtime};
+use crate::{handlers, runtime, workspace};
 
 /// One handler to register with XLA.
 #[repr(C)]
@@ -74,7 +74,12 @@ pub unsafe extern "C" fn meshsolve_handlers(count: *mut usize) -> *const Exporte
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn meshsolve_plan(request: *const c_char) -> *mut c_char {
     // SAFETY: the caller's promise.
-    unsafe { answer(request, |text| Ok(Plan::from_json(text)?.reply_json())) }
+    unsafe {
+        answer(request, |text| {
+            let plan = Plan::from_json(text)?;
+            Ok(plan.reply_json(workspace::asked(plan.fingerprint())))
+        })
+    }
 }
 
 /// Tells the library about the process, or asks it something: a message in JSON (see

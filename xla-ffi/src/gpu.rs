@@ -20,6 +20,7 @@ use crate::collectives::{Collectives, SHARED_COMMUNICATOR};
 use crate::failure::Failure;
 use crate::handlers::CallSite;
 use crate::operands::{self, MissingCopy};
+use crate::workspace;
 
 /// The environment variable that asks for communicators of our own (`own`).
 pub const COMMUNICATOR_VARIABLE: &str = "MESHSOLVE_COMM";
@@ -109,7 +110,11 @@ pub fn execute(call: &Call<'_>, site: &CallSite) -> Result<(), Failure> {
         communicator: &communicator,
         solver: solver.as_ref().map(|solver| solver as _),
     };
-    site.routine.run_rank(&backend, operands)
+    site.routine.run_rank(&backend, operands)?;
+    if let Some(solver) = &solver {
+        workspace::note(site.routine.fingerprint(), solver.most_scratch());
+    }
+    Ok(())
 }
 
 fn own_operands(call: &Call<'_>, site: &CallSite, device: &CudaDevice<'_>) -> Result<Operands, Failure> {

@@ -8,7 +8,7 @@
 //! * [`exports`]: the C symbols.
 //! * [`handlers`]: the stages of a call; [`cpu`] and [`gpu`]: its execution.
 //! * [`rendezvous`]: how the devices of a mesh meet; [`workers`]: the threads that do the work.
-//! * [`routine`]: what a call runs, the seam to the library.
+//! * [`routine`]: what a call runs, the seam to the library; [`workspace`]: what its solver asked for.
 //! * [`sys`]: XLA's structs; [`call`], [`state`], [`collectives`]: safe views of them.
 //!
 //! No panic and no Rust type crosses the C boundary.
@@ -28,3 +28,4 @@ pub mod runtime;
 pub mod state;
 pub mod sys;
 pub mod workers;
+pub mod workspace;

@@ -30,6 +30,8 @@ pub trait Routine: Send + Sync {
     fn run(&self, ranks: Vec<RankOperands>) -> Result<(), Failure>;
     /// The solver's process grid.
     fn grid(&self) -> ProcessGrid;
+    /// A number that is the same for the same call in all processes.
+    fn fingerprint(&self) -> u64;
     /// Whether [`Routine::run_rank`] needs a solver in the backend.
     fn needs_solver(&self) -> bool;
     /// Runs one rank, whose device and peers are in `backend`; collective.
@@ -63,6 +65,10 @@ impl Routine for Plan {
 
     fn grid(&self) -> ProcessGrid {
         Plan::grid(self)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        Plan::fingerprint(self)
     }
 
     fn needs_solver(&self) -> bool {

@@ -3,7 +3,9 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
+use meshsolve::plan::Plan;
 use meshsolve_xla_ffi::exports::{meshsolve_free, meshsolve_handlers, meshsolve_plan, meshsolve_version};
+use meshsolve_xla_ffi::workspace;
 use serde_json::{Value, json};
 
 /// Sends text that is not necessarily JSON.
@@ -77,10 +79,27 @@ fn a_plan_names_operands_and_shapes() {
     assert_eq!(outputs[3], json!({"name": "log_det", "dtype": "f32", "shape": [1], "alias": null}));
     assert_eq!(outputs[4], json!({"name": "status", "dtype": "i32", "shape": [1], "alias": null}));
     assert!(plan["scratch_bytes"].is_u64());
+    assert!(plan["workspace_bytes"].as_u64() > Some(0));
+    assert_eq!(plan["workspace_is_exact"], json!(false));
     assert!(plan["explain"].as_str().unwrap().lines().count() > 1);
     // A tile that divides the shard needs no second matrix.
     let reply = planned(&request(1000, [2, 2], Some(250)));
     assert_eq!(reply["plan"]["outputs"][0]["alias"], json!(0));
+}
+
+#[test]
+fn workspace_is_exact_once_a_device_was_asked_for_it() {
+    let request = request(777, [1, 2], Some(111));
+    let estimated = planned(&request)["plan"]["workspace_bytes"].as_u64().unwrap();
+    let fingerprint = Plan::from_json(&request.to_string()).unwrap().fingerprint();
+    for bytes in [estimated + 1, 3_000_000, 5] {
+        workspace::note(fingerprint, bytes);
+    }
+    let plan = &planned(&request)["plan"];
+    assert_eq!((&plan["workspace_bytes"], &plan["workspace_is_exact"]), (&json!(3_000_000), &json!(true)));
+    assert!(plan["explain"].as_str().unwrap().contains("workspace 3000.0 kB (exact)"), "{plan}");
+    let other = &planned(&self::request(778, [1, 2], Some(111)))["plan"];
+    assert_eq!(other["workspace_is_exact"], json!(false), "another plan");
 }
 
 #[test]

@@ -72,6 +72,10 @@ impl Routine for Rotate {
         false
     }
 
+    fn fingerprint(&self) -> u64 {
+        self.ranks as u64
+    }
+
     fn run_rank(&self, _: &Backend<'_>, _: meshsolve::Result<Operands>) -> Result<(), Failure> {
         Err(Failure::unsupported("a routine for CPU tests"))
     }
@@ -590,6 +594,9 @@ impl Drop for Counted {
 impl Routine for Counted {
     fn needs_solver(&self) -> bool {
         self.0.needs_solver()
+    }
+    fn fingerprint(&self) -> u64 {
+        self.0.fingerprint()
     }
     fn grid(&self) -> ProcessGrid {
         self.0.grid()

@@ -6,6 +6,7 @@ use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way, eigen_flops};
 use super::request::{EigenRequest, EigenTask, Layout, Placements};
 use super::tile::suggest_eigen_tile;
+use super::workspace::{Square, Workspace, gemm};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
 use crate::layout::ProcessGrid;
@@ -203,6 +204,21 @@ impl EigenPlan {
         most.unwrap_or(0).next_multiple_of(16)
     }
 
+    /// Device workspace in bytes that the solver's library is estimated to ask for (see
+    /// [`super::workspace`]): the most that any of its calls does.
+    pub fn workspace_bytes(&self) -> u64 {
+        let EigenRequest { dtype, n, task, metric, .. } = self.request;
+        if n == 0 {
+            return 0;
+        }
+        let (a, vectors) = (Square::of(&self.a), task != EigenTask::Values);
+        let eigen = if metric { a.sygvd(vectors).max(a.potrf()) } else { a.syevd(vectors) };
+        // Vᴴ·B, and V times that.
+        let rows = self.a.rows().cyclic();
+        let products = self.b.as_ref().map_or(0, |b| gemm(dtype, rows, b.cols().cyclic(), rows.tile()));
+        eigen.max(products)
+    }
+
     /// What each device passes in.
     pub fn inputs(&self) -> &[OperandSpec] {
         &self.inputs
@@ -215,6 +231,11 @@ impl EigenPlan {
 
     /// The plan in words, for people.
     pub fn explain(&self) -> String {
+        self.explain_with(Workspace::Estimated(self.workspace_bytes()))
+    }
+
+    /// The plan in words, with what is known of the solver's workspace.
+    pub(super) fn explain_with(&self, workspace: Workspace) -> String {
         let r = &self.request;
         let name = match r.task {
             EigenTask::Values => "Eigenvalues".to_owned(),
@@ -246,7 +267,7 @@ impl EigenPlan {
             explain::forward(&mut text, "B", b, false);
             explain::reverse(&mut text, "X", b);
         }
-        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes());
+        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), Some(workspace));
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
     }

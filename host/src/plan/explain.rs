@@ -3,6 +3,7 @@
 use super::OperandSpec;
 use super::candidate::{Candidate, Verdict};
 use super::matrix::{MatrixPlan, View};
+use super::workspace::Workspace;
 use std::fmt::Write as _;
 
 /// Bytes over the links in all, and at the busiest device in its busier direction.
@@ -50,18 +51,33 @@ pub(super) fn reverse(text: &mut String, name: &str, plan: &MatrixPlan) {
     );
 }
 
-/// Bytes on each device.
-pub(super) fn memory(text: &mut String, inputs: &[OperandSpec], outputs: &[OperandSpec], scratch: u64) {
+/// Bytes on each device; the workspace is that of the solver's library, where there is one.
+pub(super) fn memory(
+    text: &mut String,
+    inputs: &[OperandSpec],
+    outputs: &[OperandSpec],
+    scratch: u64,
+    workspace: Option<Workspace>,
+) {
     let sum = |specs: &[OperandSpec]| {
         specs.iter().filter(|s| s.alias.is_none()).map(OperandSpec::bytes).sum::<u64>()
     };
-    let _ = writeln!(
+    let _ = write!(
         text,
-        "  memory on each device: {} passed in, {} of results and work, {} of scratch (the solver's workspace not counted)",
+        "  memory on each device: {} passed in, {} of results and work, {} of scratch",
         bytes(sum(inputs)),
         bytes(sum(outputs)),
         bytes(scratch)
     );
+    let _ = match workspace {
+        None => writeln!(text),
+        Some(Workspace::Estimated(count)) => {
+            writeln!(text, "; on GPUs the solver's workspace about {} (estimated)", bytes(count))
+        }
+        Some(Workspace::Exact(count)) => {
+            writeln!(text, "; on GPUs the solver's workspace {} (exact)", bytes(count))
+        }
+    };
 }
 
 /// All candidates with what they would cost, or why they are none.

@@ -19,6 +19,7 @@ mod redistribute;
 mod request;
 mod system;
 mod tile;
+pub mod workspace;
 
 use crate::layout::ProcessGrid;
 use crate::{DType, Result};
@@ -38,6 +39,7 @@ use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 pub use system::SystemPlan;
 pub use tile::{suggest_eigen_tile, suggest_tile};
+use workspace::Workspace;
 
 /// Words of device scratch that hold statuses and the log determinant.
 pub const STATUS_BYTES: u64 = 64;
@@ -93,6 +95,8 @@ struct Summary<'a> {
     inputs: &'a [OperandSpec],
     outputs: &'a [OperandSpec],
     scratch_bytes: u64,
+    workspace_bytes: u64,
+    workspace_is_exact: bool,
     explain: String,
 }
 
@@ -142,8 +146,10 @@ impl Plan {
     }
 
     /// The plan in JSON: tile, layout, where b has to lie or what the local buffers hold, operands,
-    /// scratch, explanation.
-    pub fn reply_json(&self) -> String {
+    /// scratch, workspace, explanation. `asked` are the bytes of workspace that the solver's library asked for
+    /// when the plan was run; where that is not known, an estimate stands there.
+    pub fn reply_json(&self, asked: Option<u64>) -> String {
+        let workspace = asked.map_or(Workspace::Estimated(self.workspace_bytes()), Workspace::Exact);
         let (routine, tile, layout, b, local, scratch_bytes, explain) = match self {
             Self::System(plan) => (
                 "system",
@@ -152,7 +158,7 @@ impl Plan {
                 plan.b().map(|_| plan.b_placements()),
                 None,
                 plan.scratch_bytes(),
-                plan.explain(),
+                plan.explain_with(workspace),
             ),
             Self::Eigen(plan) => (
                 "eigen",
@@ -161,7 +167,7 @@ impl Plan {
                 plan.b().map(|_| plan.b_placements()),
                 None,
                 plan.scratch_bytes(),
-                plan.explain(),
+                plan.explain_with(workspace),
             ),
             Self::Product(plan) => (
                 "product",
@@ -170,7 +176,7 @@ impl Plan {
                 None,
                 None,
                 plan.scratch_bytes(),
-                plan.explain(),
+                plan.explain_with(workspace),
             ),
             Self::Redistribute(plan) => (
                 "redistribute",
@@ -184,9 +190,35 @@ impl Plan {
         };
         let (inputs, outputs) = (self.inputs(), self.outputs());
         let ranks = self.ranks();
-        let plan =
-            Summary { routine, tile, ranks, layout, b, local, inputs, outputs, scratch_bytes, explain };
+        let (workspace_bytes, workspace_is_exact) = match workspace {
+            Workspace::Estimated(bytes) => (bytes, false),
+            Workspace::Exact(bytes) => (bytes, true),
+        };
+        let plan = Summary {
+            routine,
+            tile,
+            ranks,
+            layout,
+            b,
+            local,
+            inputs,
+            outputs,
+            scratch_bytes,
+            workspace_bytes,
+            workspace_is_exact,
+            explain,
+        };
         serde_json::to_string(&Reply { plan }).expect("plain data")
+    }
+
+    /// Device workspace in bytes that the solver's library is estimated to ask for; see [`workspace`].
+    pub fn workspace_bytes(&self) -> u64 {
+        match self {
+            Self::System(plan) => plan.workspace_bytes(),
+            Self::Eigen(plan) => plan.workspace_bytes(),
+            Self::Product(plan) => plan.workspace_bytes(),
+            Self::Redistribute(_) => 0,
+        }
     }
 
     /// Processes that take part.

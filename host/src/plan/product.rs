@@ -6,6 +6,7 @@ use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way};
 use super::request::{Layout, ProductRequest};
 use super::tile::suggest_tile;
+use super::workspace::{Workspace, gemm};
 use super::{OperandSpec, explain};
 use crate::Result;
 use crate::layout::ProcessGrid;
@@ -201,6 +202,16 @@ impl ProductPlan {
         self.outputs[1..].iter().map(OperandSpec::bytes).sum::<u64>() + self.scratch_bytes()
     }
 
+    /// Device workspace in bytes that the solver's library is estimated to ask for (see
+    /// [`super::workspace`]).
+    pub fn workspace_bytes(&self) -> u64 {
+        let ProductRequest { dtype, m, n, .. } = self.request;
+        if m == 0 || n == 0 {
+            return 0;
+        }
+        gemm(dtype, self.c.rows().cyclic(), self.c.cols().cyclic(), self.inner_tile())
+    }
+
     /// What each device passes in.
     pub fn inputs(&self) -> &[OperandSpec] {
         &self.inputs
@@ -213,6 +224,11 @@ impl ProductPlan {
 
     /// The plan in words, for people.
     pub fn explain(&self) -> String {
+        self.explain_with(Workspace::Estimated(self.workspace_bytes()))
+    }
+
+    /// The plan in words, with what is known of the solver's workspace.
+    pub(super) fn explain_with(&self, workspace: Workspace) -> String {
         let r = &self.request;
         let [m_tile, n_tile, k_tile] = self.tiles;
         let mut text = format!(
@@ -229,7 +245,7 @@ impl ProductPlan {
         explain::reverse(&mut text, "C", &self.c);
         let _ =
             writeln!(text, "  beside A, B and C on each device: {}", explain::bytes(self.temporary_bytes()));
-        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes());
+        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), Some(workspace));
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
     }

@@ -194,7 +194,7 @@ impl RedistributePlan {
             }
             Direction::Reverse => explain::reverse(&mut text, "A", &self.matrix),
         }
-        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes());
+        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), None);
         text
     }
 }

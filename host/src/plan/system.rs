@@ -6,9 +6,10 @@ use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
 use super::tile::{gcd, suggest_tile};
+use super::workspace::{Sides, Square, Workspace, gemm};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
-use crate::layout::ProcessGrid;
+use crate::layout::{BlockCyclic, ProcessGrid};
 use crate::solver::{Op, Triangle};
 use crate::{DType, Result};
 
@@ -259,6 +260,54 @@ impl SystemPlan {
         self.request.log_det && self.request.method == Method::Lu
     }
 
+    /// Device workspace in bytes that the solver's library is estimated to ask for (see
+    /// [`super::workspace`]): the most that any of its calls does.
+    pub fn workspace_bytes(&self) -> u64 {
+        let SystemRequest { n, method, task, op, .. } = self.request;
+        if n == 0 {
+            return 0;
+        }
+        let a = Square::of(&self.a);
+        let factor = match method {
+            _ if task == Task::Apply => 0,
+            Method::Cholesky => a.potrf(),
+            Method::Lu => a.getrf(),
+            Method::Triangular => 0,
+        };
+        let sides = match task {
+            // Those of the identity.
+            Task::Invert => Some(&self.a),
+            _ => self.b.as_ref(),
+        };
+        let sides = sides.map(|sides| Sides::first_batch(sides.cols().cyclic())).filter(|s| s.nrhs > 0);
+        let solve = sides.map_or(0, |sides| match method {
+            Method::Cholesky => a.potrs(sides),
+            Method::Lu if op == Op::NoTranspose => a.getrs(sides),
+            // By Uᵀ from the first row on, by Lᵀ from the last one.
+            Method::Lu => {
+                [true, false].map(|forward| self.substitution(forward, sides)).into_iter().fold(0, u64::max)
+            }
+            Method::Triangular => {
+                let forward = (self.triangle() == Triangle::Lower) == (self.op() == Op::NoTranspose);
+                self.substitution(forward, sides)
+            }
+        });
+        factor.max(solve)
+    }
+
+    /// Workspace of a triangular solve in blocks, from the first one on or from the last.
+    fn substitution(&self, forward: bool, sides: Sides) -> u64 {
+        let (a, block) = (Square::of(&self.a), self.substitution_block());
+        if a.n <= block {
+            return a.trsm();
+        }
+        // The largest part that is still to be solved for.
+        let rest = if forward { a.n - block } else { (a.n - 1) / block * block };
+        let rows = BlockCyclic::new(rest, a.tile, a.grid.rows());
+        let cols = BlockCyclic::new(sides.nrhs, sides.width, a.grid.cols());
+        Square { n: block, ..a }.trsm().max(gemm(a.dtype, rows, cols, a.tile))
+    }
+
     /// What each device passes in.
     pub fn inputs(&self) -> &[OperandSpec] {
         &self.inputs
@@ -271,6 +320,11 @@ impl SystemPlan {
 
     /// The plan in words, for people.
     pub fn explain(&self) -> String {
+        self.explain_with(Workspace::Estimated(self.workspace_bytes()))
+    }
+
+    /// The plan in words, with what is known of the solver's workspace.
+    pub(super) fn explain_with(&self, workspace: Workspace) -> String {
         let r = &self.request;
         let matrix = match (r.method, r.triangle) {
             (Method::Cholesky, None) => "both triangles valid".to_owned(),
@@ -318,7 +372,7 @@ impl SystemPlan {
             Task::Factor => explain::reverse(&mut text, "factor", &self.a),
             _ => {}
         }
-        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes());
+        explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), Some(workspace));
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
     }

@@ -7,14 +7,11 @@ use super::{Backend, Operands};
 use crate::communicator::{Ballot, Reduction};
 use crate::device::{Buffer, Device, MatrixView, Scratch};
 use crate::layout::BlockCyclic;
+use crate::plan::workspace::WIDEST_BATCH;
 use crate::plan::{MatrixPlan, Method, STATUS_BYTES, SystemPlan, Task};
 use crate::solver::{Diagonal, DistributedMatrix, Op, Solver, Triangular, pivot_bytes};
 use crate::{DType, Result};
 
-/// Columns of right-hand sides on each process column that are solved for at a time. So many bound the workspace of
-/// cuSOLVERMp 0.9.1's solves; from about twice as many on they turn to cuBLASMp's triangular solve, which takes a
-/// quarter of the matrix and more.
-const WIDEST: u64 = 512;
 /// The phase of a determinant: two f64.
 const PHASE_BYTES: u64 = 16;
 
@@ -74,7 +71,7 @@ fn scratch<'d>(
 ) -> Result<(Scratch<'d>, [u64; 5])> {
     let matrix = distributed(plan.a(), solver_buffer(named));
     // A library's workspace grows with the right-hand sides, so that they come in batches.
-    let rhs = right_hand_sides(plan, &matrix, named, rank).batches(rank, WIDEST)[0];
+    let rhs = right_hand_sides(plan, &matrix, named, rank).batches(rank, WIDEST_BATCH)[0];
     let request = plan.request();
     let mut workspace = 0;
     let mut needs = |bytes: u64| workspace = bytes.max(workspace);
@@ -354,7 +351,7 @@ impl System<'_> {
 
     /// The right-hand sides as they are solved for, a few at a time.
     fn batches(&self, rhs: &DistributedMatrix) -> Vec<DistributedMatrix> {
-        rhs.batches(self.rank.communicator.rank(), WIDEST)
+        rhs.batches(self.rank.communicator.rank(), WIDEST_BATCH)
     }
 
     /// The logarithm of the determinant's absolute value, and its phase, from the factor's diagonal. Padding

@@ -25,6 +25,7 @@ use eigen::PackedProblem;
 use failure::{Failure, Outcome};
 pub use kept::{Counters, counters};
 use kept::{GridKey, Grids, Kept, Libraries, Shape, Workspace, WorkspaceKey};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,6 +42,7 @@ pub struct CusolverMpSolver<'a> {
     grids: Grids,
     process_grid: ProcessGrid,
     rank: u64,
+    most_scratch: Cell<u64>,
 }
 
 impl<'a> CusolverMpSolver<'a> {
@@ -68,6 +70,7 @@ impl<'a> CusolverMpSolver<'a> {
             grids: made,
             process_grid: grid,
             rank,
+            most_scratch: Cell::new(0),
         };
         let key = GridKey { communicator: communicator.group().raw(), rows: grid.rows(), cols: grid.cols() };
         if let Some((kept, made)) = Kept::find(device, key) {
@@ -92,6 +95,12 @@ impl<'a> CusolverMpSolver<'a> {
         let made = made?;
         lock(kept).keep_grids(key, made);
         Ok(solver(kept, made))
+    }
+
+    /// The most bytes of device scratch that this rank was told so far to bring along, through the methods of
+    /// [`Solver`].
+    pub fn most_scratch(&self) -> u64 {
+        self.most_scratch.get()
     }
 
     /// Locks what is kept for the device and turns the libraries to this call's stream.
@@ -126,7 +135,9 @@ impl<'a> CusolverMpSolver<'a> {
 
     /// The device scratch that a call takes, in bytes.
     fn scratch(&self, kept: &mut Kept, call: &Call) -> Result<u64> {
-        Ok((self.workspace(kept, call)?.device as u64).next_multiple_of(256))
+        let bytes = (self.workspace(kept, call)?.device as u64).next_multiple_of(256);
+        self.most_scratch.set(self.most_scratch.get().max(bytes));
+        Ok(bytes)
     }
 
     /// Makes the call, with `scratch` on the device and kept memory on the host.

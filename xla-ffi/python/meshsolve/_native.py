@@ -98,6 +98,9 @@ class Plan:
         inputs: what each device hands in, in order.
         outputs: what each device gets back, in order, work arrays included.
         scratch_bytes: temporary memory on each device.
+        workspace_bytes: on GPUs, what the solver's library needs on each device beside that: an estimate
+            until the plan has run in this process.
+        workspace_is_exact: whether it is what the library asked for.
         explanation: what `explain` returns.
     """
 
@@ -111,11 +114,13 @@ class Plan:
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     scratch_bytes: int
+    workspace_bytes: int
+    workspace_is_exact: bool
     explanation: str
 
     @property
     def bytes_per_device(self) -> int:
-        """Memory on one device for the whole call: inputs, outputs of their own, scratch."""
+        """Memory on one device but `workspace_bytes`: inputs, outputs of their own, scratch."""
         own_outputs = sum(output.nbytes for output in self.outputs if output.alias is None)
         return sum(operand.nbytes for operand in self.inputs) + own_outputs + self.scratch_bytes
 
@@ -167,6 +172,11 @@ def version() -> str:
 
 @functools.lru_cache(maxsize=1024)
 def plan(request: str) -> Plan:
+    """As `current_plan`, asked once: for all but the workspace, which is an estimate at first."""
+    return current_plan(request)
+
+
+def current_plan(request: str) -> Plan:
     """Asks the library for a plan.
 
     Args:
@@ -188,6 +198,8 @@ def plan(request: str) -> Plan:
         inputs=tuple(_operand(entry) for entry in fields["inputs"]),
         outputs=tuple(_operand(entry) for entry in fields["outputs"]),
         scratch_bytes=fields["scratch_bytes"],
+        workspace_bytes=fields["workspace_bytes"],
+        workspace_is_exact=fields["workspace_is_exact"],
         explanation=fields["explain"],
     )
 

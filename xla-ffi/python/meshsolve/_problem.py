@@ -140,7 +140,7 @@ def run_problem(
 def plan(asked: Asked, options: Options, a: Any, b: Any = None, **others: Any) -> _native.Plan:
     """The plan that `run` follows, without running it: of the arrays only what they are like is read."""
     problem = _checked(asked, options, a, b, None, **others)
-    return _native.plan(problem.keeping_a(not options.donate).request())
+    return _native.current_plan(problem.keeping_a(not options.donate).request())
 
 
 @dataclass(frozen=True)
