@@ -79,7 +79,9 @@ pub fn run_all() -> Outcome {
         });
     }
     match (&full, &wheel) {
-        (Some(environment), Some(_)) => drop(suite.step("demonstration", || crate::run_examples(environment))),
+        (Some(environment), Some(_)) => {
+            drop(suite.step("demonstration", || crate::run_examples(environment)))
+        }
         _ => suite.skip("demonstration", FOUNDATION_FAILED),
     }
     suite.finish()
