@@ -19,7 +19,7 @@ import time
 import jax
 import meshsolve
 from jax.sharding import NamedSharding, PartitionSpec
-from potrs import DTYPES, SPEC, check, make_mesh, system
+from solve import DTYPES, SPEC, check, make_mesh, system
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
     device = jax.local_devices()[0]
 
     def build() -> tuple[jax.Array, jax.Array]:
-        return jax.block_until_ready(system(n, DTYPES[arguments.dtype], *shardings))
+        return jax.block_until_ready(system("potrs", n, DTYPES[arguments.dtype], *shardings))
 
     a, b = build()
     plan = meshsolve.plan(a, b, arguments.tile, donate=True)

@@ -13,6 +13,8 @@ os.environ["XLA_FLAGS"] = " ".join(
 # XLA's CPU client runs each device's share on one pool of threads, which must not run dry.
 os.environ.setdefault("NPROC", "64")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# NumPy's threads would wait for each other beside those of pytest's other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 import pytest

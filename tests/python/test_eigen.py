@@ -440,6 +440,38 @@ def test_non_finite(grid, value):
             call(mesh=mesh, check=True)
 
 
+@some_grids
+def test_shift_that_is_not_finite(grid):
+    mesh = make_mesh(*grid)
+    a = hermitian(24, np.complex64)
+    large = a + 3e38 * np.eye(24, dtype=np.complex64)
+    for matrix, shift in ((a, np.nan), (a, -np.inf), (large, 3e38)):
+        for triangle in (None, "lower"):
+            w, v, status = meshsolve.syevd(
+                matrix, 4, mesh, shift=shift, triangle=triangle, return_status=True
+            )
+            assert {int(part) for part in on_every_device(status)} == {-1}
+            assert all_nan(w)
+            assert all_nan(v)
+        with pytest.raises(meshsolve.NonFiniteError):
+            linalg.eigvalsh(matrix, tile=4, mesh=mesh, shift=shift, check=True)
+
+
+def test_overflow():
+    mesh = make_mesh(2, 2)
+    for dtype, large in ((np.float64, 1e200), (np.complex64, 1e30)):
+        a = (large * hermitian(24, dtype)).astype(dtype)
+        metric = (np.eye(24) / large).astype(dtype)
+        for result in (*linalg.eigh(a, metric, mesh=mesh), linalg.eigvalsh(a, metric, tile=5, mesh=mesh)):
+            assert all_nan(result)
+        with pytest.raises(meshsolve.ConvergenceError, match="overflowed"):
+            linalg.eigvalsh(a, metric, mesh=mesh, check=True)
+    # Large and small numbers alone are no matter.
+    for scale in (1e300, 1e-300):
+        a = scale * hermitian(24, np.float64)
+        check_eigenpairs(a, *linalg.eigh(a, mesh=mesh))
+
+
 def test_arguments():
     mesh = make_mesh(2, 2)
     dense = hermitian(8, np.float64)

@@ -9,7 +9,7 @@ use crate::plan::{EigenPlan, EigenTask, STATUS_BYTES};
 use crate::solver::{DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle};
 use crate::{DType, Result};
 
-/// The status of an iteration that did not converge.
+/// The status of an iteration that did not converge, or overflowed.
 const NO_CONVERGENCE: i32 = -2;
 
 /// Vᴴ·B and V·Y.
@@ -20,8 +20,8 @@ const FROM_VECTORS: Product = Product { op_a: Op::NoTranspose, ..TO_VECTORS };
 /// Runs the plan on this rank. Collective; every rank returns the same error or none.
 ///
 /// Nothing here waits for the device: what only the device knows becomes the status word, and NaN in every
-/// result. The status is −1 for non-finite input, −2 if the solver's iteration did not converge. A positive
-/// one is a row of the metric, counted from 1, at which its factorisation stopped: it is not positive definite.
+/// result. The status is −1 for non-finite input, −2 if the solver's iteration did not converge or overflowed.
+/// A positive one is a row of the metric, counted from 1, at which its factorisation stopped: it is not positive definite.
 ///
 /// A metric is factored first, to learn whether and where that fails, which solvers need not say and may not
 /// survive; then it is brought anew.
@@ -122,6 +122,9 @@ impl Eigen<'_> {
         a.bring(input("a"), matrix.data, false, flag)?;
         if let Some(shift) = named.input("shift") {
             a.shift(matrix.data, shift)?;
+            // The shift may not be finite, nor what it leads to.
+            let view = solver_view(plan.a(), matrix.data);
+            rank.device.find_non_finite(&view, a.row_map, a.col_map, a.part, flag)?;
         }
         if let Some(metric) = metric {
             a.bring(input("metric"), metric.data, false, flag)?;
@@ -137,6 +140,8 @@ impl Eigen<'_> {
         }
         let info = status.word(2);
         solver.eigen(matrices.problem(), w, *workspace, info)?;
+        // With a metric, numbers may have become too large on the way.
+        rank.device.find_non_finite_anywhere(plan.a().dtype(), w, info)?;
         let no_convergence = u64::from(NO_CONVERGENCE.cast_unsigned());
         rank.device.fill(DType::I32, info, [no_convergence, 0], Some(info))?;
         status.combine(rank, out, plan.a().rows().order_map(), None)?;

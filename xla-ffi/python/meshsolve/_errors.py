@@ -44,7 +44,7 @@ class NonFiniteError(np.linalg.LinAlgError):
 
 
 class ConvergenceError(np.linalg.LinAlgError):
-    """The iteration for eigenvalues did not converge."""
+    """The iteration for eigenvalues did not converge, or overflowed."""
 
     def __init__(self) -> None:
         super().__init__(describe_status(NOT_CONVERGED))
@@ -70,7 +70,7 @@ def describe_status(status: int) -> str:
     if code == NON_FINITE:
         return "the matrix has non-finite entries (NaN or Inf); the results are NaN"
     if code == NOT_CONVERGED:
-        return "the iteration for eigenvalues did not converge; the results are NaN"
+        return "the iteration for eigenvalues did not converge, or overflowed; the results are NaN"
     if code > 0:
         return (
             "the matrix is not positive definite, or singular where it need not be: the solver stopped "

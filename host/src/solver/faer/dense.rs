@@ -13,7 +13,7 @@ use faer::linalg::triangular_solve::{
 };
 use faer::perm::swap_rows_idx;
 use faer::traits::ComplexField;
-use faer::traits::math_utils::{abs1, conj, from_f64, mul, one, real, recip, sub, zero};
+use faer::traits::math_utils::{abs1, conj, from_f64, mul, mul_real, one, real, recip, sub, zero};
 use faer::{Accum, Conj, MatMut, MatRef, c32, c64};
 
 /// An element type of matrices.
@@ -227,7 +227,12 @@ fn standard_eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option<&
     params.recursion_threshold = 16;
     let with = evd::ComputeEigenvectors::Yes;
     let scratch = evd::self_adjoint_evd_scratch::<T::Wide>(n, with, threads, params.into());
-    let wide: Vec<T::Wide> = a.iter().map(T::widen).collect();
+    // Far from 1 it loses digits. A power of two changes none.
+    let lower = (0..n).flat_map(|j| &a[j * n + j..(j + 1) * n]);
+    let largest = lower.map(|x| abs1(&x.widen())).fold(0.0, f64::max);
+    let exponent = if largest > 0.0 { largest.log2().round().clamp(-1000.0, 1000.0) } else { 0.0 };
+    let scale = (-exponent).exp2();
+    let wide: Vec<T::Wide> = a.iter().map(|x| mul_real(&x.widen(), &scale)).collect();
     let (mut diagonal, mut columns) = (vec![zero::<T::Wide>(); n], vec![zero::<T::Wide>(); n * n]);
     let outcome = evd::self_adjoint_evd(
         MatRef::from_column_major_slice(&wide, n, n),
@@ -238,7 +243,7 @@ fn standard_eigen<T: Element>(a: &[T], values: &mut [T::Real], vectors: Option<&
         params.into(),
     );
     for (value, element) in values.iter_mut().zip(&diagonal) {
-        *value = from_f64(real(element));
+        *value = from_f64(real(element) * exponent.exp2());
     }
     for (element, wide) in vectors.into_iter().flatten().zip(&columns) {
         *element = T::narrow(wide);
