@@ -80,7 +80,7 @@ pub fn run_all() -> Outcome {
     }
     match (&full, &wheel) {
         (Some(environment), Some(_)) => {
-            drop(suite.step("demonstration", || crate::run_examples(environment)))
+            suite.step("demonstration", || crate::run_examples(environment));
         }
         _ => suite.skip("demonstration", FOUNDATION_FAILED),
     }
