@@ -24,7 +24,7 @@ impl Candidate {
     ];
 
     /// Why it is none for a request, if that asks for others.
-    pub(super) fn is_asked_for(self, layout: Layout, view: Option<View>) -> Result<(), &'static str> {
+    fn is_asked_for(self, layout: Layout, view: Option<View>) -> Result<(), &'static str> {
         if layout != Layout::Auto && layout != self.layout {
             return Err("another layout was asked for");
         }
@@ -45,29 +45,69 @@ impl std::fmt::Display for Candidate {
 /// What a candidate would cost, or why it is none.
 pub(super) type Verdict = (Candidate, Result<Price, &'static str>);
 
-/// The plans of all candidates that are possible, and a word on each of the candidates.
-pub(super) fn consider<P>(
-    plan: impl Fn(Candidate) -> Result<P, &'static str>,
-    price: impl Fn(&P) -> Price,
-) -> (Vec<P>, Vec<Verdict>) {
-    let tried = Candidate::ALL.map(|candidate| (candidate, plan(candidate)));
-    let verdict = |(candidate, plan): &(Candidate, Result<P, &'static str>)| {
-        (*candidate, plan.as_ref().map(&price).map_err(|&why| why))
-    };
-    let considered = tried.iter().map(verdict).collect();
-    (tried.into_iter().filter_map(|(_, plan)| plan.ok()).collect(), considered)
+/// A plan that has several ways to choose from.
+pub(super) trait Choice: Sized {
+    /// What is asked for.
+    type Request;
+
+    /// What the request says about the choice.
+    fn wanted(request: &Self::Request) -> Wanted;
+
+    /// The plan of one candidate, or why it is none.
+    fn of(request: &Self::Request, candidate: Candidate) -> Result<Self, &'static str>;
+
+    /// What it costs.
+    fn price(&self) -> Price;
+
+    /// The same with a word on each of the candidates.
+    fn beside(self, considered: &[Verdict]) -> Self;
 }
 
-/// The cheapest plan, if there is any; of equally cheap ones the first.
-pub(super) fn cheapest<P>(plans: Vec<P>, price: impl Fn(&P) -> Price) -> Option<P> {
-    plans.into_iter().min_by(|one, other| {
-        let (one, other) = (price(one), price(other));
+/// What a request says about the choice.
+pub(super) struct Wanted {
+    /// Rows and columns of the mesh.
+    pub grid: [u64; 2],
+    /// Which layouts may be taken.
+    pub layout: Layout,
+    /// Which view has to be taken, if any.
+    pub view: Option<View>,
+}
+
+/// The plans of all candidates that are possible; and a word on each of the candidates.
+fn consider<P: Choice>(request: &P::Request) -> (Vec<P>, Vec<Verdict>) {
+    let Wanted { layout, view, .. } = P::wanted(request);
+    let tried = Candidate::ALL.map(|candidate| {
+        let asked_for = candidate.is_asked_for(layout, view);
+        (candidate, asked_for.and_then(|()| P::of(request, candidate)))
+    });
+    let verdict = |(candidate, plan): &(Candidate, Result<P, &'static str>)| {
+        (*candidate, plan.as_ref().map(P::price).map_err(|&why| why))
+    };
+    let considered: Vec<Verdict> = tried.iter().map(verdict).collect();
+    let plans = tried.into_iter().filter_map(|(_, plan)| plan.ok());
+    (plans.map(|plan| plan.beside(&considered)).collect(), considered)
+}
+
+/// Every candidate that is possible, each as a plan of its own.
+pub(super) fn all<P: Choice>(request: &P::Request) -> Vec<P> {
+    consider(request).0
+}
+
+/// The cheapest plan; of equally cheap ones the first.
+///
+/// # Errors
+/// [`crate::ErrorKind::InvalidArgument`] if a layout or view is asked for that is not possible.
+pub(super) fn cheapest<P: Choice>(request: &P::Request) -> crate::Result<P> {
+    let (plans, considered) = consider::<P>(request);
+    let cheapest = plans.into_iter().min_by(|one, other| {
+        let (one, other) = (one.price(), other.price());
         one.seconds.total_cmp(&other.seconds).then(one.link_bytes.cmp(&other.link_bytes))
-    })
+    });
+    cheapest.ok_or_else(|| none(P::wanted(request), &considered))
 }
 
 /// The error of a request for which no candidate is possible.
-pub(super) fn none(grid: [u64; 2], layout: Layout, view: Option<View>, considered: &[Verdict]) -> Error {
+fn none(Wanted { grid, layout, view }: Wanted, considered: &[Verdict]) -> Error {
     let reasons: Vec<String> = (considered.iter())
         .filter(|(candidate, _)| [Layout::Auto, candidate.layout].contains(&layout))
         .filter(|(candidate, _)| view.is_none_or(|view| view == candidate.view))

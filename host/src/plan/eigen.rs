@@ -1,6 +1,6 @@
 //! The plan of a Hermitian eigenproblem: its candidates, and the cheapest of them.
 
-use super::candidate::{self, Candidate, Verdict};
+use super::candidate::{self, Candidate, Choice, Verdict, Wanted};
 use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way, eigen_flops};
@@ -52,88 +52,13 @@ impl EigenPlan {
     /// # Errors
     /// [`crate::ErrorKind::InvalidArgument`] if a layout or view is asked for that is not possible.
     pub fn new(request: &EigenRequest) -> Result<Self> {
-        let (plans, considered) = Self::consider(request);
-        let cheapest = candidate::cheapest(plans, |plan| plan.price);
-        cheapest.ok_or_else(|| candidate::none(request.grid, request.layout, request.view, &considered))
+        candidate::cheapest(request)
     }
 
     /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
     /// same values, and vectors up to their phases.
     pub fn candidates(request: &EigenRequest) -> Vec<Self> {
-        Self::consider(request).0
-    }
-
-    /// The plans of all candidates that are possible, and a word on each of the candidates.
-    fn consider(request: &EigenRequest) -> (Vec<Self>, Vec<Verdict>) {
-        let (plans, considered) =
-            candidate::consider(|candidate| Self::of(request, candidate), |plan| plan.price);
-        let with_others = |plan| Self { considered: considered.clone(), ..plan };
-        (plans.into_iter().map(with_others).collect(), considered)
-    }
-
-    /// The plan of one candidate, or why it is none.
-    fn of(request: &EigenRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
-        candidate.is_asked_for(request.layout, request.view)?;
-        let EigenRequest { dtype, n, task, triangle, .. } = *request;
-        let view = candidate.view;
-        let returns_vectors = task == EigenTask::Vectors;
-        if returns_vectors && view == View::Transposed {
-            return Err("vectors would come back transposed");
-        }
-        let read = if view == View::Plain { Triangle::Lower } else { Triangle::Upper };
-        if triangle.is_some_and(|promised| promised != read) {
-            return Err("the solver would read the other triangle");
-        }
-        let mesh = request.mesh();
-        let grid = view.of_grid(mesh);
-        let tile = request.tile.unwrap_or_else(|| suggest_eigen_tile(n, mesh));
-        let sides = [grid.rows(), grid.cols()];
-        let [row_order, col_order] = match candidate.layout {
-            Layout::Reading => reading(n, tile, sides, returns_vectors, triangle)?,
-            Layout::Auto | Layout::Stages => [Order::Natural; 2],
-        };
-        let along = |procs, order| Dimension::ordered(n, tile, procs, Placement::Sharded, order);
-        let (rows, cols) = (along(sides[0], row_order), along(sides[1], col_order));
-        if view == View::Transposed && !(rows.fits() && cols.fits()) {
-            return Err("the tile does not divide the shards");
-        }
-        let a = MatrixPlan::new(dtype, grid, view, rows, cols);
-        let v = returns_vectors
-            .then(|| MatrixPlan::new(dtype, grid, view, rows, along(sides[1], Order::Natural)));
-        let roles = a.roles();
-        assert!(v.as_ref().is_none_or(|v| v.roles() == roles), "a device plays one role for all matrices");
-        let b_placements = match view {
-            View::Plain => request.b,
-            // The solver's rows lie along the caller's columns, which no placement of B follows.
-            View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
-        };
-        let b =
-            (task == EigenTask::Solve).then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
-        let [inputs, outputs] = operands(request, &a, v.as_ref(), b.as_ref());
-
-        let way = |plan, reverse, in_place| Way { plan, reverse, in_place };
-        let mut ways = vec![way(&a, false, a.in_place() && !request.keep_a)];
-        ways.extend(request.metric.then(|| way(&a, false, false)));
-        ways.extend(v.as_ref().map(|v| way(v, true, v.in_place())));
-        ways.extend(b.iter().flat_map(|b| [way(b, false, false), way(b, true, false)]));
-        let all_of_b = n * request.nrhs * dtype.size();
-        let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
-        let price = Price::of_eigen(&a, &ways, fetched, eigen_flops(request));
-        let (request, considered) = (request.clone(), Vec::new());
-        Ok(Self {
-            request,
-            candidate,
-            considered,
-            price,
-            tile,
-            b_placements,
-            a,
-            v,
-            b,
-            roles,
-            inputs,
-            outputs,
-        })
+        candidate::all(request)
     }
 
     /// The solver's process grid.
@@ -270,6 +195,85 @@ impl EigenPlan {
         explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), Some(workspace));
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
+    }
+}
+
+impl Choice for EigenPlan {
+    type Request = EigenRequest;
+
+    fn wanted(request: &EigenRequest) -> Wanted {
+        Wanted { grid: request.grid, layout: request.layout, view: request.view }
+    }
+
+    fn of(request: &EigenRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
+        let EigenRequest { dtype, n, task, triangle, .. } = *request;
+        let view = candidate.view;
+        let returns_vectors = task == EigenTask::Vectors;
+        if returns_vectors && view == View::Transposed {
+            return Err("vectors would come back transposed");
+        }
+        let read = if view == View::Plain { Triangle::Lower } else { Triangle::Upper };
+        if triangle.is_some_and(|promised| promised != read) {
+            return Err("the solver would read the other triangle");
+        }
+        let mesh = request.mesh();
+        let grid = view.of_grid(mesh);
+        let tile = request.tile.unwrap_or_else(|| suggest_eigen_tile(n, mesh));
+        let sides = [grid.rows(), grid.cols()];
+        let [row_order, col_order] = match candidate.layout {
+            Layout::Reading => reading(n, tile, sides, returns_vectors, triangle)?,
+            Layout::Auto | Layout::Stages => [Order::Natural; 2],
+        };
+        let along = |procs, order| Dimension::ordered(n, tile, procs, Placement::Sharded, order);
+        let (rows, cols) = (along(sides[0], row_order), along(sides[1], col_order));
+        if view == View::Transposed && !(rows.fits() && cols.fits()) {
+            return Err("the tile does not divide the shards");
+        }
+        let a = MatrixPlan::new(dtype, grid, view, rows, cols);
+        let v = returns_vectors
+            .then(|| MatrixPlan::new(dtype, grid, view, rows, along(sides[1], Order::Natural)));
+        let roles = a.roles();
+        assert!(v.as_ref().is_none_or(|v| v.roles() == roles), "a device plays one role for all matrices");
+        let b_placements = match view {
+            View::Plain => request.b,
+            // The solver's rows lie along the caller's columns, which no placement of B follows.
+            View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
+        };
+        let b =
+            (task == EigenTask::Solve).then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
+        let [inputs, outputs] = operands(request, &a, v.as_ref(), b.as_ref());
+
+        let way = |plan, reverse, in_place| Way { plan, reverse, in_place };
+        let mut ways = vec![way(&a, false, a.in_place() && !request.keep_a)];
+        ways.extend(request.metric.then(|| way(&a, false, false)));
+        ways.extend(v.as_ref().map(|v| way(v, true, v.in_place())));
+        ways.extend(b.iter().flat_map(|b| [way(b, false, false), way(b, true, false)]));
+        let all_of_b = n * request.nrhs * dtype.size();
+        let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
+        let price = Price::of_eigen(&a, &ways, fetched, eigen_flops(request));
+        let (request, considered) = (request.clone(), Vec::new());
+        Ok(Self {
+            request,
+            candidate,
+            considered,
+            price,
+            tile,
+            b_placements,
+            a,
+            v,
+            b,
+            roles,
+            inputs,
+            outputs,
+        })
+    }
+
+    fn price(&self) -> Price {
+        self.price
+    }
+
+    fn beside(self, considered: &[Verdict]) -> Self {
+        Self { considered: considered.to_vec(), ..self }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plan of a product: its candidates, and the cheapest of them.
 
-use super::candidate::{self, Candidate, Verdict};
+use super::candidate::{self, Candidate, Choice, Verdict, Wanted};
 use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way};
@@ -75,79 +75,13 @@ impl ProductPlan {
     /// # Errors
     /// [`crate::ErrorKind::InvalidArgument`] if a layout or view is asked for that is not possible.
     pub fn new(request: &ProductRequest) -> Result<Self> {
-        let (plans, considered) = Self::consider(request);
-        let cheapest = candidate::cheapest(plans, |plan| plan.price);
-        cheapest.ok_or_else(|| candidate::none(request.grid, request.layout, request.view, &considered))
+        candidate::cheapest(request)
     }
 
     /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
     /// same product but for rounding.
     pub fn candidates(request: &ProductRequest) -> Vec<Self> {
-        Self::consider(request).0
-    }
-
-    /// The plans of all candidates that are possible, and a word on each of the candidates.
-    fn consider(request: &ProductRequest) -> (Vec<Self>, Vec<Verdict>) {
-        let (plans, considered) =
-            candidate::consider(|candidate| Self::of(request, candidate), |plan| plan.price);
-        let with_others = |plan| Self { considered: considered.clone(), ..plan };
-        (plans.into_iter().map(with_others).collect(), considered)
-    }
-
-    /// The plan of one candidate, or why it is none.
-    fn of(request: &ProductRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
-        candidate.is_asked_for(request.layout, request.view)?;
-        let ProductRequest { dtype, m, n, k, .. } = *request;
-        let (mesh, view) = (request.mesh(), candidate.view);
-        let grid = view.of_grid(mesh);
-        let [pr, pc] = [mesh.rows(), mesh.cols()];
-        let tile = |extent, sides: [u64; 2]| {
-            request.tile.unwrap_or_else(|| suggest_tile(extent, ProcessGrid::new(sides[0], sides[1])))
-        };
-        // m lies over the process rows only and n over the process columns only; k over both, in B and in A.
-        let tiles = [tile(m, [pr, 1]), tile(n, [1, pc]), tile(k, [pr, pc])];
-        let [m_order, n_order, k_in_a, k_in_b] = match candidate.layout {
-            Layout::Reading => {
-                let reading = Reading::symmetric(k, tiles[2], [pr, pc])?;
-                let beside = |extent, procs| Order::Read(reading.beside(extent, procs));
-                [beside(m, pr), beside(n, pc), reading.over(pc), reading.over(pr)]
-            }
-            Layout::Auto | Layout::Stages => [Order::Natural; 4],
-        };
-        let along =
-            |extent, tile, procs, order| Dimension::ordered(extent, tile, procs, Placement::Sharded, order);
-        let (m, n) = (along(m, tiles[0], pr, m_order), along(n, tiles[1], pc, n_order));
-        let [k_in_a, k_in_b] =
-            [(pc, k_in_a), (pr, k_in_b)].map(|(procs, order)| along(k, tiles[2], procs, order));
-        if view == View::Transposed {
-            if ![m, n, k_in_a, k_in_b].iter().all(Dimension::fits) {
-                return Err("the tile does not divide the shards");
-            }
-            // Stage 1, which would write zeros there, does not take place.
-            if k_in_a.is_padded() {
-                return Err("what the shards hold beyond k would be multiplied");
-            }
-        }
-        let matrix = |rows, cols| match view {
-            View::Plain => MatrixPlan::new(dtype, grid, view, rows, cols),
-            View::Transposed => MatrixPlan::new(dtype, grid, view, cols, rows),
-        };
-        let (a, b, c) = (matrix(m, k_in_a), matrix(k_in_b, n), matrix(m, n));
-        let roles = c.roles();
-        assert!(a.roles() == roles && b.roles() == roles, "a device plays one role for all matrices");
-        let price = Price::of_product([
-            Way { plan: &a, reverse: false, in_place: a.stays() },
-            Way { plan: &b, reverse: false, in_place: b.stays() },
-            Way { plan: &c, reverse: true, in_place: c.in_place() },
-        ]);
-        let spec = |name, shape: [u64; 2]| OperandSpec { name, dtype, shape: shape.to_vec(), alias: None };
-        let inputs = vec![spec("a", a.caller_shape()), spec("b", b.caller_shape())];
-        let mut outputs = vec![spec("c", c.caller_shape())];
-        outputs.extend((!a.stays()).then(|| spec("a_work", a.solver_shape())));
-        outputs.extend((!b.stays()).then(|| spec("b_work", b.solver_shape())));
-        outputs.extend((!c.in_place()).then(|| spec("c_work", c.solver_shape())));
-        let (request, considered) = (request.clone(), Vec::new());
-        Ok(Self { request, candidate, considered, price, tiles, a, b, c, roles, inputs, outputs })
+        candidate::all(request)
     }
 
     /// The request.
@@ -248,5 +182,75 @@ impl ProductPlan {
         explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), Some(workspace));
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
+    }
+}
+
+impl Choice for ProductPlan {
+    type Request = ProductRequest;
+
+    fn wanted(request: &ProductRequest) -> Wanted {
+        Wanted { grid: request.grid, layout: request.layout, view: request.view }
+    }
+
+    fn of(request: &ProductRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
+        let ProductRequest { dtype, m, n, k, .. } = *request;
+        let (mesh, view) = (request.mesh(), candidate.view);
+        let grid = view.of_grid(mesh);
+        let [pr, pc] = [mesh.rows(), mesh.cols()];
+        let tile = |extent, sides: [u64; 2]| {
+            request.tile.unwrap_or_else(|| suggest_tile(extent, ProcessGrid::new(sides[0], sides[1])))
+        };
+        // m lies over the process rows only and n over the process columns only; k over both, in B and in A.
+        let tiles = [tile(m, [pr, 1]), tile(n, [1, pc]), tile(k, [pr, pc])];
+        let [m_order, n_order, k_in_a, k_in_b] = match candidate.layout {
+            Layout::Reading => {
+                let reading = Reading::symmetric(k, tiles[2], [pr, pc])?;
+                let beside = |extent, procs| Order::Read(reading.beside(extent, procs));
+                [beside(m, pr), beside(n, pc), reading.over(pc), reading.over(pr)]
+            }
+            Layout::Auto | Layout::Stages => [Order::Natural; 4],
+        };
+        let along =
+            |extent, tile, procs, order| Dimension::ordered(extent, tile, procs, Placement::Sharded, order);
+        let (m, n) = (along(m, tiles[0], pr, m_order), along(n, tiles[1], pc, n_order));
+        let [k_in_a, k_in_b] =
+            [(pc, k_in_a), (pr, k_in_b)].map(|(procs, order)| along(k, tiles[2], procs, order));
+        if view == View::Transposed {
+            if ![m, n, k_in_a, k_in_b].iter().all(Dimension::fits) {
+                return Err("the tile does not divide the shards");
+            }
+            // Stage 1, which would write zeros there, does not take place.
+            if k_in_a.is_padded() {
+                return Err("what the shards hold beyond k would be multiplied");
+            }
+        }
+        let matrix = |rows, cols| match view {
+            View::Plain => MatrixPlan::new(dtype, grid, view, rows, cols),
+            View::Transposed => MatrixPlan::new(dtype, grid, view, cols, rows),
+        };
+        let (a, b, c) = (matrix(m, k_in_a), matrix(k_in_b, n), matrix(m, n));
+        let roles = c.roles();
+        assert!(a.roles() == roles && b.roles() == roles, "a device plays one role for all matrices");
+        let price = Price::of_product([
+            Way { plan: &a, reverse: false, in_place: a.stays() },
+            Way { plan: &b, reverse: false, in_place: b.stays() },
+            Way { plan: &c, reverse: true, in_place: c.in_place() },
+        ]);
+        let spec = |name, shape: [u64; 2]| OperandSpec { name, dtype, shape: shape.to_vec(), alias: None };
+        let inputs = vec![spec("a", a.caller_shape()), spec("b", b.caller_shape())];
+        let mut outputs = vec![spec("c", c.caller_shape())];
+        outputs.extend((!a.stays()).then(|| spec("a_work", a.solver_shape())));
+        outputs.extend((!b.stays()).then(|| spec("b_work", b.solver_shape())));
+        outputs.extend((!c.in_place()).then(|| spec("c_work", c.solver_shape())));
+        let (request, considered) = (request.clone(), Vec::new());
+        Ok(Self { request, candidate, considered, price, tiles, a, b, c, roles, inputs, outputs })
+    }
+
+    fn price(&self) -> Price {
+        self.price
+    }
+
+    fn beside(self, considered: &[Verdict]) -> Self {
+        Self { considered: considered.to_vec(), ..self }
     }
 }

@@ -1,6 +1,6 @@
 //! The plan of a square system or a part of its solution: its candidates, and the cheapest of them.
 
-use super::candidate::{self, Candidate, Verdict};
+use super::candidate::{self, Candidate, Choice, Verdict, Wanted};
 use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
@@ -52,79 +52,13 @@ impl SystemPlan {
     /// # Errors
     /// [`crate::ErrorKind::InvalidArgument`] if a layout or view is asked for that is not possible.
     pub fn new(request: &SystemRequest) -> Result<Self> {
-        let (plans, considered) = Self::consider(request);
-        let cheapest = candidate::cheapest(plans, |plan| plan.price);
-        cheapest.ok_or_else(|| candidate::none(request.grid, request.layout, request.view, &considered))
+        candidate::cheapest(request)
     }
 
     /// Every candidate that is possible, each as a plan of its own; whatever it costs, it gives the
     /// same answer.
     pub fn candidates(request: &SystemRequest) -> Vec<Self> {
-        Self::consider(request).0
-    }
-
-    /// The plans of all candidates that are possible, and a word on each of the candidates.
-    fn consider(request: &SystemRequest) -> (Vec<Self>, Vec<Verdict>) {
-        let (plans, considered) =
-            candidate::consider(|candidate| Self::of(request, candidate), |plan| plan.price);
-        let with_others = |plan| Self { considered: considered.clone(), ..plan };
-        (plans.into_iter().map(with_others).collect(), considered)
-    }
-
-    /// The plan of one candidate, or why it is none.
-    fn of(request: &SystemRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
-        candidate.is_asked_for(request.layout, request.view)?;
-        let inverts = matches!(request.task, Task::Invert | Task::Determinant);
-        if request.method == Method::Lu && candidate.view == View::Transposed && !inverts {
-            return Err("LU factors of the transpose do not serve");
-        }
-        let mesh = request.mesh();
-        let grid = candidate.view.of_grid(mesh);
-        let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
-        let sides = [grid.rows(), grid.cols()];
-        let [row_order, col_order] = match candidate.layout {
-            Layout::Reading => {
-                let reading = Reading::symmetric(request.n, tile, sides)?;
-                // A triangle stays one only in its own order.
-                if request.triangle.is_some() && !reading.keeps_order(tile) {
-                    return Err("it needs both triangles");
-                }
-                sides.map(|procs| reading.over(procs))
-            }
-            Layout::Auto | Layout::Stages => [Order::Natural; 2],
-        };
-        let [rows, cols] = [(sides[0], row_order), (sides[1], col_order)]
-            .map(|(procs, order)| Dimension::ordered(request.n, tile, procs, Placement::Sharded, order));
-        if candidate.view == View::Transposed && !(rows.fits() && cols.fits()) {
-            return Err("the tile does not divide the shards");
-        }
-        let a = MatrixPlan::new(request.dtype, grid, candidate.view, rows, cols);
-        let b_placements = match candidate.view {
-            // Rows of X are interchanged where all of them are.
-            View::Plain if request.method == Method::Lu && request.op != Op::NoTranspose => {
-                Placements { rows: Placement::Replicated, ..request.b }
-            }
-            View::Plain => request.b,
-            // The solver's rows lie along the caller's columns, which no placement of B follows.
-            View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
-        };
-        let b = request.has_b().then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
-        let roles = a.roles();
-        let [inputs, outputs] = operands(request, &a, b.as_ref());
-
-        let all_of_b = request.n * request.nrhs * request.dtype.size();
-        let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
-        let work = Work {
-            brings_a: request.task != Task::Apply,
-            returns_a: matches!(request.task, Task::Invert | Task::Factor),
-            in_place: a.in_place() && !request.keep_a,
-            fetched,
-            flops: flops(request, a.rows().cyclic().extent()),
-            prefers_tall: request.method == Method::Cholesky,
-        };
-        let price = Price::of_system(&a, b.as_ref(), &work);
-        let (request, considered) = (request.clone(), Vec::new());
-        Ok(Self { request, candidate, considered, price, tile, b_placements, a, b, roles, inputs, outputs })
+        candidate::all(request)
     }
 
     /// The solver's process grid.
@@ -375,6 +309,76 @@ impl SystemPlan {
         explain::memory(&mut text, &self.inputs, &self.outputs, self.scratch_bytes(), Some(workspace));
         explain::candidates(&mut text, self.candidate, &self.considered);
         text
+    }
+}
+
+impl Choice for SystemPlan {
+    type Request = SystemRequest;
+
+    fn wanted(request: &SystemRequest) -> Wanted {
+        Wanted { grid: request.grid, layout: request.layout, view: request.view }
+    }
+
+    fn of(request: &SystemRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
+        let inverts = matches!(request.task, Task::Invert | Task::Determinant);
+        if request.method == Method::Lu && candidate.view == View::Transposed && !inverts {
+            return Err("LU factors of the transpose do not serve");
+        }
+        let mesh = request.mesh();
+        let grid = candidate.view.of_grid(mesh);
+        let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
+        let sides = [grid.rows(), grid.cols()];
+        let [row_order, col_order] = match candidate.layout {
+            Layout::Reading => {
+                let reading = Reading::symmetric(request.n, tile, sides)?;
+                // A triangle stays one only in its own order.
+                if request.triangle.is_some() && !reading.keeps_order(tile) {
+                    return Err("it needs both triangles");
+                }
+                sides.map(|procs| reading.over(procs))
+            }
+            Layout::Auto | Layout::Stages => [Order::Natural; 2],
+        };
+        let [rows, cols] = [(sides[0], row_order), (sides[1], col_order)]
+            .map(|(procs, order)| Dimension::ordered(request.n, tile, procs, Placement::Sharded, order));
+        if candidate.view == View::Transposed && !(rows.fits() && cols.fits()) {
+            return Err("the tile does not divide the shards");
+        }
+        let a = MatrixPlan::new(request.dtype, grid, candidate.view, rows, cols);
+        let b_placements = match candidate.view {
+            // Rows of X are interchanged where all of them are.
+            View::Plain if request.method == Method::Lu && request.op != Op::NoTranspose => {
+                Placements { rows: Placement::Replicated, ..request.b }
+            }
+            View::Plain => request.b,
+            // The solver's rows lie along the caller's columns, which no placement of B follows.
+            View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
+        };
+        let b = request.has_b().then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
+        let roles = a.roles();
+        let [inputs, outputs] = operands(request, &a, b.as_ref());
+
+        let all_of_b = request.n * request.nrhs * request.dtype.size();
+        let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
+        let work = Work {
+            brings_a: request.task != Task::Apply,
+            returns_a: matches!(request.task, Task::Invert | Task::Factor),
+            in_place: a.in_place() && !request.keep_a,
+            fetched,
+            flops: flops(request, a.rows().cyclic().extent()),
+            prefers_tall: request.method == Method::Cholesky,
+        };
+        let price = Price::of_system(&a, b.as_ref(), &work);
+        let (request, considered) = (request.clone(), Vec::new());
+        Ok(Self { request, candidate, considered, price, tile, b_placements, a, b, roles, inputs, outputs })
+    }
+
+    fn price(&self) -> Price {
+        self.price
+    }
+
+    fn beside(self, considered: &[Verdict]) -> Self {
+        Self { considered: considered.to_vec(), ..self }
     }
 }
 
