@@ -76,7 +76,7 @@ def test_eigenvectors(grid, dtype):
 def test_transposed_under_jit(grid, dtype):
     """Under jit the matrix may be worked on where it stands, so that it is taken as its transpose."""
     mesh = make_mesh(*grid)
-    n, tile = 96, 2
+    n, tile = 192, 8
     a, b = positive_definite(n, dtype), right_hand_side(n, 12, dtype)
     sharded_a = put(a, mesh, "x", "y")
     for spec, layout in (((), "reading"), (("x",), "stages"), (("x", "y"), "stages")):
