@@ -4,7 +4,8 @@
     python tests/gpu/smoke.py 0 2 12345 & \\
     python tests/gpu/smoke.py 1 2 12345            # one process per GPU: rank, processes, port
 
-With several processes, process 0 prints every case and the others only those that failed for them.
+With several processes, process 0 prints every case and the others only those that failed for them. With
+``--share-gpu`` all of them use the first GPU, so that one is enough for any grid; it says nothing about speed.
 The exit code is 0 if no case failed, 77 if there is no GPU (a skip). ``--cpu N`` runs the same cases on
 N simulated devices, to try this file itself.
 """
@@ -886,6 +887,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("rank", type=int, nargs="?", default=0, help="number of this process")
     parser.add_argument("processes", type=int, nargs="?", default=1, help="number of processes, one per GPU")
     parser.add_argument("port", type=int, nargs="?", default=12345, help="port at which the processes meet")
+    parser.add_argument("--share-gpu", action="store_true", help="all processes on the first GPU")
     parser.add_argument("--large", action="store_true", help="also n up to 16384")
     parser.add_argument("--huge", action="store_true", help="also n = 32768")
     parser.add_argument("--only", default="", help="only the cases whose name contains this text")
@@ -901,11 +903,15 @@ def main() -> int:
         jax.config.update("jax_num_cpu_devices", arguments.cpu)
         # XLA's pool of threads, read when JAX makes its client.
         os.environ.setdefault("NPROC", "64")
+    gpu = arguments.rank
+    if arguments.share_gpu:
+        gpu = 0
+        # NCCL lets processes share a GPU if each claims to be on a machine of its own.
+        os.environ |= {"NCCL_HOSTID": f"process-{arguments.rank}", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     if arguments.processes > 1:
         address = f"127.0.0.1:{arguments.port}"
-        jax.distributed.initialize(
-            address, arguments.processes, arguments.rank, local_device_ids=[arguments.rank]
-        )
+        jax.distributed.initialize(address, arguments.processes, arguments.rank, local_device_ids=[gpu])
     if jax.default_backend() == "cpu" and not arguments.cpu:
         print("skipped: JAX finds no GPU here")
         return NO_GPU

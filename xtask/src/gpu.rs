@@ -56,6 +56,15 @@ pub fn test() -> Outcome {
             })
         });
     }
+    // NCCL's transport between processes that share a GPU is slow, and so is compiling four times at a time.
+    suite.step("4 processes on one GPU, float64", || {
+        side_by_side(4, |rank, port| {
+            let mut python = environment.python();
+            python.args(["tests/gpu/smoke.py", "--share-gpu", "--only", "float64"]);
+            python.args([rank, 4, port].map(|number| number.to_string()));
+            python
+        })
+    });
     suite.finish()
 }
 
