@@ -5,7 +5,7 @@
     python tests/gpu/smoke.py 1 2 12345            # one process per GPU: rank, processes, port
 
 With several processes, process 0 prints every case and the others only those that failed for them. With
-``--share-gpu`` all of them use the first GPU, so that one is enough for any grid; it says nothing about speed.
+``--share-gpu`` all of them use the first GPU, so that one is enough for any grid.
 The exit code is 0 if no case failed, 77 if there is no GPU (a skip). ``--cpu N`` runs the same cases on
 N simulated devices, to try this file itself.
 """

@@ -242,6 +242,16 @@ def test_shift(grid):
             check_solution(shifted, linalg.cho_solve(factor, rhs), b)
 
 
+@pytest.mark.parametrize("solve", [meshsolve.potrs, meshsolve.lu_solve])
+@pytest.mark.parametrize("shift", [np.nan, np.inf])
+def test_a_shift_that_is_not_finite(solve, shift):
+    mesh = make_mesh(2, 2)
+    a, b = put(positive_definite(N, np.float64), mesh, "x", "y"), put(right_hand_side(N, 1, np.float64), mesh)
+    x, status = solve(a, b, return_status=True, shift=shift)
+    assert int(status) == -1
+    assert all_nan(x)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 13])
 def test_small_and_uneven(n):
     mesh = make_mesh(2, 2)

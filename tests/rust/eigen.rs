@@ -119,9 +119,6 @@ fn run(plan: &EigenPlan, given: &Given) -> Found {
     }
 }
 
-/// faer's rounding errors in an eigenproblem beside LAPACK's.
-const GROWTH: f64 = 4.0;
-
 /// Whether `value` is a number that is at most `bound`, which NaN is not.
 fn at_most(value: f64, bound: f64, what: &str) {
     assert!(value <= bound, "{what}: {value:e} above {bound:e}");
@@ -129,8 +126,8 @@ fn at_most(value: f64, bound: f64, what: &str) {
 
 fn check_pairs(a: &Dense, metric: Option<&Dense>, w: &[f64], v: &Dense, dtype: DType, what: &str) {
     match metric {
-        None => check_eigenpairs(a, w, v, dtype, GROWTH, what),
-        Some(metric) => check_eigenpairs_with_metric(a, metric, w, v, dtype, GROWTH, what),
+        None => check_eigenpairs(a, w, v, dtype, what),
+        Some(metric) => check_eigenpairs_with_metric(a, metric, w, v, dtype, what),
     };
 }
 

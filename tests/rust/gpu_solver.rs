@@ -136,7 +136,7 @@ fn eigenproblems() {
     on_all_grids(|checks, grid, dtype| {
         let mut check = |kind: &str, n: usize, tile: usize, a: &Dense, known: Option<&[f64]>| {
             checks.run(&format!("syevd {kind} n {n} tile {tile} {grid:?} {dtype:?}"), || {
-                check_eigen(&Gpus, Deal { grid, tile: [tile; 2], dtype }, a, known, 1.0)
+                check_eigen(&Gpus, Deal { grid, tile: [tile; 2], dtype }, a, known)
             });
         };
         for (kind, a, known) in hermitian_matrices(150, dtype) {
@@ -160,7 +160,7 @@ fn eigenproblems_with_a_metric() {
         let tiny = (0..5).flat_map(|n| [1, 2, 64].map(|tile| (n, tile)));
         for (n, tile) in EIGENPROBLEMS.into_iter().chain(tiny) {
             checks.run(&format!("sygvd n {n} tile {tile} {grid:?} {dtype:?}"), || {
-                check_metric(&Gpus, Deal { grid, tile: [tile; 2], dtype }, n, 1.0)
+                check_metric(&Gpus, Deal { grid, tile: [tile; 2], dtype }, n)
             });
         }
     });

@@ -517,16 +517,15 @@ pub fn hermitian_matrices(n: usize, dtype: DType) -> Vec<(&'static str, Dense, O
 }
 
 /// Checks eigenvalues and eigenvectors of A, of which the solver only gets the lower triangle: by the residual,
-/// by the values alone, and by the values where they are known. Rounding may add up to `growth` times what it
-/// usually does. Gives the residual in ε·‖A‖.
-pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f64]>, growth: f64) -> f64 {
+/// by the values alone, and by the values where they are known. Gives the residual in ε·‖A‖.
+pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f64]>) -> f64 {
     let (n, dtype) = (a.rows, deal.dtype);
     let what = format!("eigen {deal:?} n {n}");
     let shown = shown_in(Triangle::Lower, a);
     let [with, alone] = [true, false].map(|wants_vectors| eigen(ranks, deal, &shown, None, wants_vectors));
     assert_eq!([with.info, alone.info], [0, 0], "{what}");
-    let residual = check_eigenpairs(a, &with.values, &with.vectors.unwrap(), dtype, growth, &what);
-    let allowed = growth * rounding(n) * epsilon(dtype) * a.one_norm();
+    let residual = check_eigenpairs(a, &with.values, &with.vectors.unwrap(), dtype, &what);
+    let allowed = rounding(n) * epsilon(dtype) * a.one_norm();
     check_ascending(&alone.values, allowed, &what);
     for (name, expected) in [("with vectors", Some(&with.values[..])), ("known", known)] {
         for (k, (value, expected)) in alone.values.iter().zip(expected.into_iter().flatten()).enumerate() {
@@ -538,8 +537,8 @@ pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f6
 }
 
 /// Checks values and vectors of A·v = λ·M·v by the residual, which it gives in ε·(‖A‖ + ‖M‖·max|λ|)·‖V‖, and
-/// the values alone. Rounding may add up to `growth` times what it usually does.
-pub fn check_metric(ranks: &impl Ranks, deal: Deal, n: usize, growth: f64) -> f64 {
+/// the values alone.
+pub fn check_metric(ranks: &impl Ranks, deal: Deal, n: usize) -> f64 {
     let dtype = deal.dtype;
     let what = format!("eigen with a metric {deal:?} n {n}");
     let (a, metric) = (Dense::hermitian(n, dtype, 1), Dense::definite(n, dtype));
@@ -548,10 +547,10 @@ pub fn check_metric(ranks: &impl Ranks, deal: Deal, n: usize, growth: f64) -> f6
         [true, false].map(|wants_vectors| eigen(ranks, deal, &shown_a, Some(&shown_metric), wants_vectors));
     assert_eq!([with.info, alone.info], [0, 0], "{what}");
     let v = &with.vectors.unwrap();
-    let residual = check_eigenpairs_with_metric(&a, &metric, &with.values, v, dtype, growth, &what);
+    let residual = check_eigenpairs_with_metric(&a, &metric, &with.values, v, dtype, &what);
     let largest = with.values.iter().fold(a.one_norm(), |largest, value| largest.max(value.abs()));
     for (value, other) in alone.values.iter().zip(&with.values) {
-        let allowed = growth * rounding(n) * epsilon(dtype) * largest;
+        let allowed = rounding(n) * epsilon(dtype) * largest;
         assert!(
             (value - other).abs() <= allowed,
             "{what}: a value alone is {value:e}, with vectors {other:e}"

@@ -125,9 +125,10 @@ impl<'a> Square<'a> {
         rank.device.find_non_finite(&solver_view(plan, work), row_map, col_map, *part, flag)
     }
 
-    /// Adds a multiple of the identity; to the caller's elements only.
-    pub(super) fn shift(&self, work: Buffer, shift: Buffer) -> Result<()> {
+    /// Adds a multiple of the identity, to the caller's elements only; one that is not finite sets the word `flag`.
+    pub(super) fn shift(&self, work: Buffer, shift: Buffer, flag: Buffer) -> Result<()> {
         let Self { plan, rank, .. } = self;
+        rank.device.find_non_finite_anywhere(plan.dtype(), shift, flag)?;
         let at = plan.grid().coordinate(rank.communicator.rank());
         let (rows, cols) = (plan.rows().original_map(at.row), plan.cols().original_map(at.col));
         rank.device.add_to_diagonal(&solver_view(plan, work), rows, cols, shift)

@@ -121,8 +121,8 @@ impl Eigen<'_> {
         status.clear(rank)?;
         a.bring(input("a"), matrix.data, false, flag)?;
         if let Some(shift) = named.input("shift") {
-            a.shift(matrix.data, shift)?;
-            // The shift may not be finite, nor what it leads to.
+            a.shift(matrix.data, shift, flag)?;
+            // What it leads to may be too large.
             let view = solver_view(plan.a(), matrix.data);
             rank.device.find_non_finite(&view, a.row_map, a.col_map, a.part, flag)?;
         }

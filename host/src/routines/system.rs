@@ -195,7 +195,7 @@ impl System<'_> {
         let (a, flag) = (named.input("a").expect("A is passed in"), self.status.word(0));
         self.a.bring(a, work, plan.request().unit_diagonal, flag)?;
         if let Some(shift) = named.input("shift") {
-            self.a.shift(work, shift)?;
+            self.a.shift(work, shift, flag)?;
         }
         if plan.b().is_some() {
             self.bring_b(named)?;
