@@ -62,8 +62,8 @@ impl CusolverMpSolver<'_> {
         info: Buffer,
     ) -> Result<()> {
         let packed = PackedProblem::new(self.rank, problem);
-        for (m, to) in [(problem.a, &packed.a), (metric, packed.metric.as_ref().unwrap_or(&packed.a))] {
-            self.repack(m, to.leading_dimension, scratch)?;
+        for m in [problem.a, metric] {
+            self.repack(m, packed.a.leading_dimension, scratch)?;
         }
         {
             let kept = &mut *self.enter()?;
