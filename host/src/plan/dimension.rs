@@ -124,6 +124,11 @@ pub enum Order {
 }
 
 impl Order {
+    /// The same order of a dimension that lies over `procs` processes.
+    pub fn over(&self, procs: u64) -> Self {
+        self.reading().map_or(Order::Natural, |reading| reading.over(procs))
+    }
+
     fn reading(&self) -> Option<Reading> {
         match *self {
             Order::Natural => None,

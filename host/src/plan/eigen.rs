@@ -239,8 +239,8 @@ impl Choice for EigenPlan {
             // The solver's rows lie along the caller's columns, which no placement of B follows.
             View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
         };
-        let b =
-            (task == EigenTask::Solve).then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
+        let b = (task == EigenTask::Solve)
+            .then(|| MatrixPlan::right_hand_sides(&a, row_order, request.nrhs, b_placements));
         let [inputs, outputs] = operands(request, &a, v.as_ref(), b.as_ref());
 
         let way = |plan, reverse, in_place| Way { plan, reverse, in_place };

@@ -183,11 +183,11 @@ impl MatrixPlan {
         plan
     }
 
-    /// The way of `nrhs` right-hand sides, placed so: their rows follow the rows of `a`.
-    pub(super) fn right_hand_sides(a: &Self, nrhs: u64, placements: Placements) -> Self {
+    /// The way of `nrhs` right-hand sides, placed so: their rows lie over the processes of the rows of `a`, in
+    /// this order.
+    pub(super) fn right_hand_sides(a: &Self, rows_in: Order, nrhs: u64, placements: Placements) -> Self {
         let rows = &a.rows;
-        let rows =
-            Dimension::ordered(rows.extent(), rows.tile(), rows.procs(), placements.rows, rows.order());
+        let rows = Dimension::ordered(rows.extent(), rows.tile(), rows.procs(), placements.rows, rows_in);
         // One tile column for each process column, as long as that is not wider than the matrix's own: the
         // solver spreads wide right-hand sides, and no column ever moves in stages 2 and 3. Wider tiles would
         // have cuBLASMp 0.10.0 ask for workspace of many matrices.

@@ -76,13 +76,13 @@ pub(super) struct Work {
 }
 
 impl Price {
-    /// The redistributions of A and of right-hand sides there and back, and the operations of the solver.
-    pub(super) fn of_system(a: &MatrixPlan, b: Option<&MatrixPlan>, work: &Work) -> Self {
+    /// The redistributions of A, of right-hand sides and of solutions back, and the operations of the solver.
+    pub(super) fn of_system(a: &MatrixPlan, sides: Option<[&MatrixPlan; 2]>, work: &Work) -> Self {
         let way = |plan, reverse, in_place| Way { plan, reverse, in_place };
         let mut ways = Vec::new();
         ways.extend(work.brings_a.then(|| way(a, false, work.in_place)));
         ways.extend(work.returns_a.then(|| way(a, true, a.in_place())));
-        ways.extend(b.into_iter().flat_map(|b| [way(b, false, false), way(b, true, false)]));
+        ways.extend(sides.into_iter().flat_map(|[b, x]| [way(b, false, false), way(x, true, false)]));
         let wide = work.prefers_tall && a.grid().cols() > a.grid().rows();
         let seconds_of_flops = if wide { WIDE_GRID } else { 1.0 } * work.flops / rate_of_all(a);
         Self::new(&ways, work.fetched, work.flops, seconds_of_flops)

@@ -41,6 +41,8 @@ pub struct SystemPlan {
     b_placements: Placements,
     a: MatrixPlan,
     b: Option<MatrixPlan>,
+    /// Where it is not the way of B.
+    x: Option<MatrixPlan>,
     roles: Vec<u64>,
     inputs: Vec<OperandSpec>,
     outputs: Vec<OperandSpec>,
@@ -92,9 +94,15 @@ impl SystemPlan {
         &self.a
     }
 
-    /// The way of B, and of X back, where there are right-hand sides.
+    /// The way of B, where there are right-hand sides.
     pub fn b(&self) -> Option<&MatrixPlan> {
         self.b.as_ref()
+    }
+
+    /// The way of X, which is only gone back: that of B unless the rows and the columns of A are read in
+    /// different orders.
+    pub fn x(&self) -> Option<&MatrixPlan> {
+        self.x.as_ref().or(self.b.as_ref())
     }
 
     /// The triangle that the solver reads: the named one as the view shows it, or the lower one.
@@ -156,8 +164,9 @@ impl SystemPlan {
 
     /// Device scratch of the redistributions, one allocation that A, B and X share.
     pub fn moving_bytes(&self) -> u64 {
-        let b = self.b.as_ref().map_or(0, MatrixPlan::scratch_bytes);
-        self.a.scratch_bytes().max(b).next_multiple_of(16)
+        let matrices = [Some(&self.a), self.b.as_ref(), self.x.as_ref()];
+        let most = matrices.into_iter().flatten().map(MatrixPlan::scratch_bytes).max();
+        most.unwrap_or(0).next_multiple_of(16)
     }
 
     /// Device scratch of the phases of all ranks.
@@ -297,9 +306,9 @@ impl SystemPlan {
             let shares = self.outputs.iter().any(|output| output.alias == Some(0));
             explain::forward(&mut text, "A", &self.a, shares);
         }
-        if let Some(b) = &self.b {
+        if let (Some(b), Some(x)) = (self.b(), self.x()) {
             explain::forward(&mut text, "B", b, false);
-            explain::reverse(&mut text, "X", b);
+            explain::reverse(&mut text, "X", x);
         }
         match r.task {
             Task::Invert => explain::reverse(&mut text, "inverse", &self.a),
@@ -329,14 +338,7 @@ impl Choice for SystemPlan {
         let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
         let sides = [grid.rows(), grid.cols()];
         let [row_order, col_order] = match candidate.layout {
-            Layout::Reading => {
-                let reading = Reading::symmetric(request.n, tile, sides)?;
-                // A triangle stays one only in its own order.
-                if request.triangle.is_some() && !reading.keeps_order(tile) {
-                    return Err("it needs both triangles");
-                }
-                sides.map(|procs| reading.over(procs))
-            }
+            Layout::Reading => reading(request, tile, sides)?,
             Layout::Auto | Layout::Stages => [Order::Natural; 2],
         };
         let [rows, cols] = [(sides[0], row_order), (sides[1], col_order)]
@@ -354,7 +356,14 @@ impl Choice for SystemPlan {
             // The solver's rows lie along the caller's columns, which no placement of B follows.
             View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
         };
-        let b = request.has_b().then(|| MatrixPlan::right_hand_sides(&a, request.nrhs, b_placements));
+        let sides = |order| MatrixPlan::right_hand_sides(&a, order, request.nrhs, b_placements);
+        let [b, x] = if request.has_b() {
+            // The rows of X are in the order of A's columns.
+            let x_order = col_order.over(grid.rows());
+            [Some(sides(row_order)), (x_order != row_order).then(|| sides(x_order))]
+        } else {
+            [None, None]
+        };
         let roles = a.roles();
         let [inputs, outputs] = operands(request, &a, b.as_ref());
 
@@ -368,9 +377,23 @@ impl Choice for SystemPlan {
             flops: flops(request, a.rows().cyclic().extent()),
             prefers_tall: request.method == Method::Cholesky,
         };
-        let price = Price::of_system(&a, b.as_ref(), &work);
+        let there_and_back = b.as_ref().map(|b| [b, x.as_ref().unwrap_or(b)]);
+        let price = Price::of_system(&a, there_and_back, &work);
         let (request, considered) = (request.clone(), Vec::new());
-        Ok(Self { request, candidate, considered, price, tile, b_placements, a, b, roles, inputs, outputs })
+        Ok(Self {
+            request,
+            candidate,
+            considered,
+            price,
+            tile,
+            b_placements,
+            a,
+            b,
+            x,
+            roles,
+            inputs,
+            outputs,
+        })
     }
 
     fn price(&self) -> Price {
@@ -380,6 +403,27 @@ impl Choice for SystemPlan {
     fn beside(self, considered: &[Verdict]) -> Self {
         Self { considered: considered.to_vec(), ..self }
     }
+}
+
+/// The order of A's rows and columns under a reading, or why there is none.
+fn reading(
+    request: &SystemRequest,
+    tile: u64,
+    sides: [u64; 2],
+) -> std::result::Result<[Order; 2], &'static str> {
+    let n = request.n;
+    let divides = sides[0].is_multiple_of(sides[1]) || sides[1].is_multiple_of(sides[0]);
+    let whole = sides.iter().all(|procs| n.is_multiple_of(procs * tile));
+    if request.method == Method::Lu && request.task == Task::Solve && !request.log_det && !divides && whole {
+        // An order of its own for each side: Ã = Π·A·Qᵀ lies as the shards do, Ã·y = Π·b, and x = Qᵀ·y moves.
+        return Ok(sides.map(|procs| Order::Read(Reading::new(n, procs, 1))));
+    }
+    let reading = Reading::symmetric(n, tile, sides)?;
+    // A triangle stays one only in its own order.
+    if request.triangle.is_some() && !reading.keeps_order(tile) {
+        return Err("it needs both triangles");
+    }
+    Ok(sides.map(|procs| reading.over(procs)))
 }
 
 /// Rows in a block of a triangular solve, rounded up to whole tiles of all processes.

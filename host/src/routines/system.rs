@@ -22,7 +22,8 @@ const PHASE_BYTES: u64 = 16;
 /// input. A positive one is a row of A, counted from 1, and tells where the solver stopped: at the first
 /// leading minor of that order which is not positive definite, at the first pivot that is zero, or at the
 /// first zero on the diagonal of a triangular matrix. Under a reading, which takes the rows in another
-/// order, it is the row that came up then. A determinant of LU is 0 then, and its logarithm −∞.
+/// order, it is the row that came up then; the column, where LU reads rows and columns in different orders. A
+/// determinant of LU is 0 then, and its logarithm −∞.
 ///
 /// # Errors
 /// Those of [`crate::communicator::Communicator::agree`] before anything was written, and library
@@ -210,7 +211,7 @@ impl System<'_> {
             self.solve(&matrix, pivots, &rhs, self.status.word(2))?;
         }
         let from_end = (plan.request().method != Method::Cholesky).then(|| self.a.order());
-        self.status.combine(rank, status, plan.a().rows().order_map(), from_end)?;
+        self.status.combine(rank, status, plan.a().cols().order_map(), from_end)?;
         if let Some(log_det) = named.output("log_det") {
             self.determinant(work, pivots, log_det, named.output("phase"), status)?;
         }
@@ -271,7 +272,8 @@ impl System<'_> {
 
     /// Brings X back, or NaN if `status` is not 0.
     fn return_x(&self, named: &Named<'_>, status: Buffer) -> Result<()> {
-        let (plan, b_work) = self.b(named);
+        let (_, b_work) = self.b(named);
+        let plan = self.plan.x().expect("a task with B");
         let (dtype, x) = (plan.dtype(), named.output("x").expect("a result"));
         let Rank { device, .. } = self.rank;
         if self.plan.conjugates() {
