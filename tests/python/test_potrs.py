@@ -20,6 +20,7 @@ from helpers import (
     put,
     right_hand_side,
 )
+from jax.sharding import NamedSharding
 
 N = 48  # every grid divides it, so a can arrive sharded on each
 DIVIDING, RAGGED, LARGER = 2, 5, 64  # of the shard, not of the shard, than the matrix
@@ -143,3 +144,14 @@ def test_plan_tells_tile_memory_and_layout():
     assert work.alias is None
     assert work.shape == (25, 25)  # 24 rows rounded up to whole tiles of 5
     assert isinstance(meshsolve.plan(put(a, mesh, "x", "y"), put(b, mesh)).tile, int)
+
+
+def test_suggested_tile_is_the_one_that_calls_take():
+    for grid, n, solves, eigenproblems in (((1, 2), 8192, 2048, 256), ((2, 2), 6000, 1500, 250)):
+        mesh = make_mesh(*grid)
+        a = jax.ShapeDtypeStruct((n, n), np.float32, sharding=NamedSharding(mesh, P("x", "y")))
+        b = jax.ShapeDtypeStruct((n,), np.float32, sharding=NamedSharding(mesh, P("x")))
+        assert meshsolve.suggest_tile(a) == meshsolve.plan(a, b).tile == solves
+        assert meshsolve.suggest_tile(a, task="eigh") == meshsolve.plan(a, task="eigh").tile == eigenproblems
+    with pytest.raises(ValueError, match='"solve" or "eigh": got \'svd\''):
+        meshsolve.suggest_tile(a, task="svd")

@@ -30,6 +30,40 @@ use crate::{DType, Result};
 /// rows of the vectors: those come back by the same reading. The vectors' columns are in the order of the
 /// values, and so never read. The transposed view shows the conjugate of A, with the same values and conjugate
 /// vectors, but vectors would come back transposed.
+///
+/// ```
+/// use meshsolve::device::Buffer;
+/// use meshsolve::plan::{Plan, Request};
+/// use meshsolve::simulate::{self, RankOperands};
+/// use meshsolve::Result;
+///
+/// # fn main() -> Result<()> {
+/// // A = [2 1; 1 2]; each of two processes holds a column. Its eigenvalues are 1 and 3.
+/// let mut a = [[2.0, 1.0], [1.0, 2.0]];
+/// let plan = Plan::new(&Request::from_json(
+///     r#"{"routine":"eigen","task":"values","dtype":"f64","n":2,"grid":[1,2],"tile":null,"triangle":null}"#,
+/// )?)?;
+/// let mut outputs: Vec<Vec<Vec<f64>>> =
+///     vec![plan.outputs().iter().map(|spec| vec![0.0; spec.bytes().div_ceil(8) as usize]).collect(); 2];
+/// // SAFETY: the memory outlives the call, which alone uses it.
+/// let window = |memory: &mut [f64], bytes| unsafe { Buffer::from_raw(memory.as_mut_ptr().cast(), bytes) };
+/// let operands = (a.iter_mut().zip(&mut outputs))
+///     .map(|(a, outputs)| {
+///         let a = window(a, 16);
+///         let own = plan.outputs().iter().zip(outputs);
+///         // A is not needed afterwards, so that its memory may be the solver's.
+///         let outputs = own.map(|(spec, memory)| spec.alias.map_or_else(|| window(memory, spec.bytes()), |_| a));
+///         RankOperands { inputs: vec![a], outputs: outputs.collect() }
+///     })
+///     .collect();
+/// simulate::run(&plan, operands)?;
+/// let w = plan.outputs().iter().position(|spec| spec.name == "w").unwrap();
+/// for outputs in &outputs {
+///     assert!((outputs[w][0] - 1.0).abs() < 1e-14 && (outputs[w][1] - 3.0).abs() < 1e-14);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EigenPlan {
     request: EigenRequest,

@@ -14,7 +14,7 @@ from ._errors import (
 from ._factor import Factor
 from ._lu import lu_solve
 from ._native import Operand, Plan
-from ._plan import plan
+from ._plan import plan, suggest_tile
 from ._potrs import potrs
 from ._redistribute import BlockCyclic, redistribute
 
@@ -35,5 +35,6 @@ __all__ = [
     "plan",
     "potrs",
     "redistribute",
+    "suggest_tile",
     "syevd",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import _native, _problem
 from ._arguments import check_assume_a
-from ._eigen import eigenproblem
+from ._eigen import Eigenproblem, eigenproblem
 from ._problem import MatrixSpecs, Options
 from ._sharding import AnyMesh
 from ._system import System
@@ -58,3 +58,30 @@ def plan(
         return _problem.plan(eigenproblem("solve", triangle), options, a, b)
     asked = eigenproblem(_EIGENPROBLEMS[task], triangle, metric=b is not None)
     return _problem.plan(asked, options, a, metric=b)
+
+
+def suggest_tile(
+    a: Any, mesh: AnyMesh | None = None, matrix_specs: MatrixSpecs = None, *, task: str = "solve"
+) -> int:
+    """The edge of the tiles that a call takes where none is named.
+
+    A divisor of the shards where there is a suitable one, so that nothing has to be padded: 256 to 2048 for
+    solves, 128 to 256 for eigenproblems, which large tiles slow down.
+
+    Args:
+        a: the matrix, or a `jax.ShapeDtypeStruct` with a sharding: only shape, dtype and sharding are read.
+        mesh, matrix_specs: as for `meshsolve.potrs`.
+        task: ``"solve"``, which stands for factors, determinants and inverses, too, or ``"eigh"``, which
+            stands for all eigenproblems.
+
+    Raises:
+        ValueError: another task, or arguments that do not fit.
+    """
+    asked: System | Eigenproblem
+    if task == "solve":
+        asked = System("cholesky", "determinant", log_det=True)
+    elif task == "eigh":
+        asked = eigenproblem("values", None)
+    else:
+        raise ValueError(f'task must be "solve" or "eigh": got {task!r}')
+    return _problem.plan(asked, Options(None, mesh, matrix_specs), a).tile
