@@ -12,6 +12,7 @@ use meshsolve_tests::dense::{
     Complex, Dense, NAN, check_eigenpairs, check_eigenpairs_with_metric, decode, encode, epsilon,
 };
 use meshsolve_tests::shards::Shards;
+use proptest::prelude::*;
 
 const SHARED_ROWS: Placements = Placements { rows: Placement::Sharded, cols: Placement::Replicated };
 
@@ -434,4 +435,46 @@ fn what_is_not_possible_is_refused() {
     let error = EigenPlan::new(&EigenRequest { layout: Layout::Reading, ..wanted }).unwrap_err();
     assert!(error.to_string().contains("the tile does not divide the shards"), "{error}");
     assert!(matches!(Request::from_json(&upper.replace("upper", "lower")), Ok(Request::Eigen(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_grid_order_and_tile(
+        rows in 1_u64..5, cols in 1_u64..5, n in 0_usize..40, tile in 1_u64..14, kind in 0_usize..4,
+        promised in 0_usize..3, has_metric: bool, shift in -2.0_f64..2.0,
+    ) {
+        let dtype = DType::ALL[kind];
+        let triangle = [None, Some(Triangle::Lower), Some(Triangle::Upper)][promised];
+        let (a, metric) = (Dense::hermitian(n, dtype, 5), Dense::definite(n, dtype));
+        // As the element type has them.
+        let rounded = |m: &Dense| Dense::from_fn(n, n, |i, j| decode(dtype, &encode(dtype, m.at(i, j))));
+        let (a, metric) = (rounded(&a), rounded(&metric));
+        let moved = a.minus(&Dense::diagonal(&vec![-shift; n]));
+        let given = Given {
+            a: Some(with_triangle(&a, triangle, NAN)),
+            metric: Some(with_triangle(&metric, triangle, NAN)),
+            shift,
+            ..Given::default()
+        };
+        let mut values: Option<Vec<f64>> = None;
+        for task in [EigenTask::Vectors, EigenTask::Values] {
+            let wanted = request(task, dtype, n, [rows, cols], tile);
+            let wanted = EigenRequest { triangle, metric: has_metric, shift: true, ..wanted };
+            for plan in EigenPlan::candidates(&wanted) {
+                let found = run(&plan, &given);
+                let what = name(&plan);
+                prop_assert_eq!(found.status, 0, "{}", what);
+                if let Some(v) = &found.v {
+                    check_pairs(&moved, has_metric.then_some(&metric), &found.w, v, dtype, &what);
+                }
+                let first = values.get_or_insert_with(|| found.w.clone());
+                let largest = first.iter().fold(moved.one_norm(), |largest, value| largest.max(value.abs()));
+                for (one, other) in first.iter().zip(&found.w) {
+                    at_most((one - other).abs(), 10.0 * (n.max(16) as f64).sqrt() * epsilon(dtype) * largest, &what);
+                }
+            }
+        }
+    }
 }

@@ -124,7 +124,7 @@ fn solve(ty: Type, plan: &Plan, a: &Dense, b: &Dense, grid: [u64; 2]) -> Solved 
         for i in 0..rows {
             for j in 0..cols {
                 let value =
-                    from.get(rows_at + i).and_then(|r| r.get(cols_at + j)).copied().unwrap_or([0.0; 2]);
+                    from.get(rows_at + i).and_then(|r| r.get(cols_at + j)).copied().unwrap_or([f64::NAN; 2]);
                 memory.set_element(spec.dtype, (i * cols + j) as u64, &ty.bytes(value));
             }
         }

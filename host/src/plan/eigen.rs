@@ -23,7 +23,8 @@ use crate::{DType, Result};
 ///
 /// After `a` come `metric`, which has a buffer `metric_work` then, and `shift`, an element, as far as they
 /// are asked for. `w` are all n eigenvalues, real and ascending, on every device; `cutoff` is a real number.
-/// `a`, `metric` and `v` are the caller's row-major shards, the `…work` are the solver's buffers; `work` takes
+/// `a`, `metric` and `v` are the caller's row-major shards, of which what lies beyond the matrix is never looked at
+/// and means nothing; the `…work` are the solver's buffers; `work` takes
 /// over A's memory where it may. `v` has no buffer of the solver's beside it where it can be one itself.
 ///
 /// A reading permutes rows and columns of A alike, which leaves the eigenvalues as they are and permutes the

@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::communicator::{Communicator, Message, Ticket};
-use crate::device::{Buffer, Device, MatrixView, Permutation, Share};
+use crate::device::{Buffer, Device, MatrixView, Permutation, Share, Triangle};
 use crate::layout::ProcessGrid;
-use crate::plan::{Axis, LocalMove, MatrixPlan, Phase, Place, Round, View};
+use crate::plan::{Axis, Dimension, LocalMove, MatrixPlan, Phase, Place, Round, View};
 
 /// One rank with what it works with. `scratch` is shared by all stages of a call.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl Rank<'_> {
 
     /// Brings a square matrix to the solver and completes it, and sets the word `flag` of some rank to 1 if
     /// it has an element that is not finite. A conversion in place sees all elements in passing, as long as
-    /// nothing is padding.
+    /// nothing is padding. What shards hold beyond the matrix is not looked at.
     pub fn forward_whole(
         &self,
         plan: &MatrixPlan,
@@ -35,16 +35,26 @@ impl Rank<'_> {
         solver: Buffer,
         flag: Buffer,
     ) -> Result<()> {
-        let converts = plan.view() == View::Plain && in_place(plan, caller, solver);
-        let in_passing = Some(flag).filter(|_| converts && !plan.rows().is_padded());
+        let in_place = in_place(plan, caller, solver);
+        let converts = plan.view() == View::Plain && in_place;
+        let ends_in_padding = |d: &Dimension| d.shards().shard() * d.procs() > d.extent();
+        // Where nothing is converted on the way to other memory, it comes along.
+        let brings_padding = (in_place || plan.view() == View::Transposed)
+            && (ends_in_padding(plan.rows()) || ends_in_padding(plan.cols()));
+        let in_passing = Some(flag).filter(|_| converts && !plan.rows().is_padded() && !brings_padding);
         self.convert(plan, caller, solver, in_passing)?;
         self.distribute(plan, solver)?;
         self.complete(plan, solver)?;
-        match in_passing {
-            Some(_) => Ok(()),
-            // What is not the caller's in there is finite, and reading on end is fast.
-            None => self.device.find_non_finite_anywhere(plan.dtype(), solver, flag),
+        if in_passing.is_some() {
+            return Ok(());
         }
+        if !brings_padding {
+            // What is not the caller's in there is finite, and reading on end is fast.
+            return self.device.find_non_finite_anywhere(plan.dtype(), solver, flag);
+        }
+        let at = plan.grid().coordinate(self.communicator.rank());
+        let (rows, cols) = (plan.rows().global_map(at.row), plan.cols().global_map(at.col));
+        self.device.find_non_finite(&solver_view(plan, solver), rows, cols, Triangle::Both, flag)
     }
 
     /// Stage 1. In place the word `flag`, if given, becomes 1 if an element is not finite.
