@@ -4,6 +4,7 @@ use meshsolve::layout::ProcessGrid;
 use meshsolve::plan::{OperandSpec, Placement, Plan, Request};
 use meshsolve::simulate::{self, RankOperands};
 use meshsolve_tests::Memory;
+use proptest::prelude::*;
 
 type Complex = [f64; 2];
 
@@ -600,5 +601,20 @@ fn a_bad_request_says_what_is_wrong() {
         let error = Plan::from_json(&good.replace(from, to)).unwrap_err();
         assert_eq!(error.kind(), meshsolve::ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_grid_order_tile_and_width(
+        rows in 1_u64..6, cols in 1_u64..6, n in 1_usize..36, k in 0_usize..9, tile in 1_u64..14,
+        kind in 0_usize..4, placement in 0_usize..3,
+    ) {
+        let ty = [Type::F32, Type::F64, Type::C64, Type::C128][kind];
+        let b = [REPLICATED, ROWS_SHARDED, BOTH_SHARDED][placement];
+        check_solves(ty, [rows, cols], n, k, tile, b);
+        check_lu_solves(ty, [rows, cols], n, k, tile, b);
     }
 }

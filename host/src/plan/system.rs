@@ -29,8 +29,9 @@ const PHASE_BYTES: u64 = 16;
 ///
 /// After `a` comes `shift`, if one is asked for: an element. The determinant is `log_det`, and of LU
 /// `phase`, if asked for: ln |det A|, real, and det A / |det A|, an element. `a` and its like are the
-/// caller's row-major shards; what they hold beyond the matrix is never looked at. `work`, `factor` and `x_work` are the solver's buffers; `work` and `factor`
-/// take over A's memory where they may. `pivots` are the words of [`crate::solver::pivot_bytes`].
+/// caller's row-major shards; what they hold beyond the matrix is never looked at. `work`, `factor` and
+/// `x_work` are the solver's buffers; `work` and `factor` take over A's memory where they may. `pivots` are the
+/// words of [`crate::solver::pivot_bytes`].
 #[derive(Clone, Debug)]
 pub struct SystemPlan {
     request: SystemRequest,
