@@ -1,6 +1,7 @@
 """The ways to the solver's order: stages that move tiles, and readings that move nothing."""
 
 import itertools
+from functools import partial
 
 import jax
 import meshsolve
@@ -25,6 +26,7 @@ from helpers import (
     right_hand_side,
 )
 from jax.sharding import Mesh
+from meshsolve import _problem, _system
 
 LAYOUTS = ("stages", "reading", "auto")
 
@@ -51,6 +53,28 @@ def test_one_axis(size, dtype):
             check_log_det(a, log_det)
             assert int(status) == 0
         np.testing.assert_array_equal(np.asarray(sharded_a), a)
+
+
+@pytest.mark.parametrize("method", ["cholesky", "lu"])
+@pytest.mark.parametrize("size", [4, 6, 8])
+def test_one_axis_becomes_a_nearly_square_grid(size, method):
+    mesh = line_mesh(size)
+    n, tile = size * 8, 4
+    for dtype, spec in zip(DTYPES, itertools.cycle([("x",), (None, "x")])):
+        a, b = positive_definite(n, dtype), right_hand_side(n, size, dtype)
+        sharded_a, sharded_b = put(a, mesh, *spec), put(b, mesh, *spec)
+        for layout in LAYOUTS:
+            system = _system.System(method, "solve", near_square=True)
+            options = _problem.Options(tile, mesh, (P(*spec), P(*spec)), layout=layout)
+            plan = _problem.plan(system, options, sharded_a, sharded_b)
+            assert plan.layout.endswith("on a nearly square grid")
+            solve = partial(_problem.run, system, options)
+            results = solve(sharded_a, sharded_b)
+            check_solution(a, results["x"], b)
+            check_sharding(results["x"], mesh, *spec)
+            assert int(results["status"]) == 0
+            check_solution(a, jax.jit(solve)(sharded_a, sharded_b)["x"], b)
+            np.testing.assert_array_equal(np.asarray(sharded_a), a)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128], ids=dtype_id)

@@ -12,24 +12,30 @@ pub struct Candidate {
     pub layout: Layout,
     /// How the caller's matrices are taken.
     pub view: View,
+    /// Whether a matrix on a mesh of one axis is brought to a nearly square one first.
+    pub near_square: bool,
 }
 
 impl Candidate {
     /// All of them; of equally cheap ones the first is taken.
     const ALL: [Self; 4] = [
-        Self { layout: Layout::Stages, view: View::Plain },
-        Self { layout: Layout::Reading, view: View::Plain },
-        Self { layout: Layout::Stages, view: View::Transposed },
-        Self { layout: Layout::Reading, view: View::Transposed },
+        Self { layout: Layout::Stages, view: View::Plain, near_square: false },
+        Self { layout: Layout::Reading, view: View::Plain, near_square: false },
+        Self { layout: Layout::Stages, view: View::Transposed, near_square: false },
+        Self { layout: Layout::Reading, view: View::Transposed, near_square: false },
     ];
 
     /// Why it is none for a request, if that asks for others.
-    fn is_asked_for(self, layout: Layout, view: Option<View>) -> Result<(), &'static str> {
+    fn is_asked_for(self, wanted: &Wanted) -> Result<(), &'static str> {
+        let Wanted { layout, view, near_square, .. } = *wanted;
         if layout != Layout::Auto && layout != self.layout {
             return Err("another layout was asked for");
         }
         if view.is_some_and(|view| view != self.view) {
             return Err("another view was asked for");
+        }
+        if near_square.is_some_and(|near_square| near_square != self.near_square) {
+            return Err("another grid was asked for");
         }
         Ok(())
     }
@@ -38,7 +44,8 @@ impl Candidate {
 impl std::fmt::Display for Candidate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.layout == Layout::Reading { "reading" } else { "stages" })?;
-        f.write_str(if self.view == View::Transposed { ", transposed" } else { "" })
+        f.write_str(if self.view == View::Transposed { ", transposed" } else { "" })?;
+        f.write_str(if self.near_square { ", on a nearly square grid" } else { "" })
     }
 }
 
@@ -56,6 +63,11 @@ pub(super) trait Choice: Sized {
     /// The plan of one candidate, or why it is none.
     fn of(request: &Self::Request, candidate: Candidate) -> Result<Self, &'static str>;
 
+    /// Whether nearly square grids are to be considered, too.
+    fn may_be_near_square(_request: &Self::Request) -> bool {
+        false
+    }
+
     /// What it costs.
     fn price(&self) -> Price;
 
@@ -71,15 +83,20 @@ pub(super) struct Wanted {
     pub layout: Layout,
     /// Which view has to be taken, if any.
     pub view: Option<View>,
+    /// Whether the grid has to be a nearly square one, or must not, if either.
+    pub near_square: Option<bool>,
 }
 
 /// The plans of all candidates that are possible; and a word on each of the candidates.
 fn consider<P: Choice>(request: &P::Request) -> (Vec<P>, Vec<Verdict>) {
-    let Wanted { layout, view, .. } = P::wanted(request);
-    let tried = Candidate::ALL.map(|candidate| {
-        let asked_for = candidate.is_asked_for(layout, view);
+    let wanted = P::wanted(request);
+    let nearly_square = Candidate::ALL.map(|candidate| Candidate { near_square: true, ..candidate });
+    let further = nearly_square.into_iter().filter(|_| P::may_be_near_square(request));
+    let tried = Candidate::ALL.into_iter().chain(further).map(|candidate| {
+        let asked_for = candidate.is_asked_for(&wanted);
         (candidate, asked_for.and_then(|()| P::of(request, candidate)))
     });
+    let tried: Vec<_> = tried.collect();
     let verdict = |(candidate, plan): &(Candidate, Result<P, &'static str>)| {
         (*candidate, plan.as_ref().map(P::price).map_err(|&why| why))
     };
@@ -107,10 +124,11 @@ pub(super) fn cheapest<P: Choice>(request: &P::Request) -> crate::Result<P> {
 }
 
 /// The error of a request for which no candidate is possible.
-fn none(Wanted { grid, layout, view }: Wanted, considered: &[Verdict]) -> Error {
+fn none(Wanted { grid, layout, view, near_square }: Wanted, considered: &[Verdict]) -> Error {
     let reasons: Vec<String> = (considered.iter())
         .filter(|(candidate, _)| [Layout::Auto, candidate.layout].contains(&layout))
         .filter(|(candidate, _)| view.is_none_or(|view| view == candidate.view))
+        .filter(|(candidate, _)| near_square.is_none_or(|near| near == candidate.near_square))
         .filter_map(|(candidate, price)| Some(format!("{candidate}: {}", price.err()?)))
         .collect();
     let [rows, cols] = grid;

@@ -237,7 +237,7 @@ impl Choice for EigenPlan {
     type Request = EigenRequest;
 
     fn wanted(request: &EigenRequest) -> Wanted {
-        Wanted { grid: request.grid, layout: request.layout, view: request.view }
+        Wanted { grid: request.grid, layout: request.layout, view: request.view, near_square: None }
     }
 
     fn of(request: &EigenRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {

@@ -3,6 +3,7 @@
 use super::OperandSpec;
 use super::candidate::{Candidate, Verdict};
 use super::matrix::{MatrixPlan, View};
+use super::regrid::Regrid;
 use super::workspace::Workspace;
 use std::fmt::Write as _;
 
@@ -37,6 +38,19 @@ pub(super) fn forward(text: &mut String, name: &str, plan: &MatrixPlan, in_place
         rounds(plan, 0..2),
         rounds(plan, 2..4),
         traffic(plan, false)
+    );
+}
+
+/// The way to another mesh.
+pub(super) fn regrid(text: &mut String, name: &str, regrid: &Regrid) {
+    let [rows, cols] = regrid.caller_shape();
+    let (mesh, traffic) = (regrid.mesh(), regrid.traffic());
+    let _ = writeln!(
+        text,
+        "  {name}: {rows} × {cols} on each device → a mesh of {} × {}; {} over each device's link",
+        mesh.rows(),
+        mesh.cols(),
+        bytes(traffic.sent)
     );
 }
 

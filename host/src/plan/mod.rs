@@ -16,6 +16,7 @@ mod phase;
 mod price;
 mod product;
 mod redistribute;
+mod regrid;
 mod request;
 mod system;
 mod tile;
@@ -31,6 +32,7 @@ pub use phase::{LocalMove, Moved, Phase, Place, Round, Transfer, Transport, Volu
 pub use price::Price;
 pub use product::ProductPlan;
 pub use redistribute::{LocalBuffers, RedistributePlan};
+pub use regrid::{Regrid, Trade};
 pub use request::{
     Direction, EigenRequest, EigenTask, Layout, Method, Placements, ProductRequest, RedistributeRequest,
     Request, SystemRequest, Task,

@@ -5,6 +5,7 @@
 
 use super::dimension::Dimension;
 use super::matrix::{Axis, MatrixPlan, View};
+use super::regrid::Regrid;
 use super::request::{EigenRequest, EigenTask, Method, SystemRequest, Task};
 use crate::DType;
 use serde::Serialize;
@@ -19,6 +20,10 @@ const LATENCY: f64 = 2.5e-5;
 /// How much longer a factorisation takes where the grid has more columns than rows: the panels are
 /// columns, which then fewer processes share. cuSOLVERMp 0.9.1 on two H200s, n = 16384 to 65536.
 const WIDE_GRID: f64 = 1.1;
+
+/// The part of a panel's way to other processes that nothing is computed beside: not measured, and rather too low, so
+/// that a nearly square grid is taken only where it is clearly cheaper.
+const EXPOSED: f64 = 0.25;
 
 /// Floating-point operations a second that a device does inside a distributed factorisation.
 fn rate(dtype: DType) -> f64 {
@@ -60,24 +65,40 @@ pub(super) struct Way<'a> {
 }
 
 /// What a call for a system does with A besides where it lies, and what else costs time.
-pub(super) struct Work {
+pub(super) struct Work<'a> {
     /// Whether A goes to the solver.
     pub brings_a: bool,
     /// Whether a matrix comes back as A lies.
     pub returns_a: bool,
     /// Whether A's memory is the solver's buffer.
     pub in_place: bool,
+    /// How A comes to another mesh first, if it does.
+    pub regrid: Option<&'a Regrid>,
     /// Bytes of the right-hand sides that every device gets before the call.
     pub fetched: u64,
     /// Real floating-point operations of the solver.
     pub flops: f64,
+    /// Whether A is factored.
+    pub factors: bool,
     /// Whether the solver is slower on a grid of more columns than rows.
     pub prefers_tall: bool,
 }
 
+impl Work<'_> {
+    /// Bytes of a factorisation's panels that each process gets: the rows of L that it needs and the columns of U,
+    /// or of L again, half of a matrix for each in all. This is what a grid that is nearly square has less of.
+    fn panels(&self, a: &MatrixPlan) -> u64 {
+        let (n, grid) = (a.rows().cyclic().extent(), a.grid());
+        if !self.factors || grid.size() == 1 {
+            return 0;
+        }
+        n * n / 2 * a.dtype().size() / grid.rows() + n * n / 2 * a.dtype().size() / grid.cols()
+    }
+}
+
 impl Price {
     /// The redistributions of A, of right-hand sides and of solutions back, and the operations of the solver.
-    pub(super) fn of_system(a: &MatrixPlan, sides: Option<[&MatrixPlan; 2]>, work: &Work) -> Self {
+    pub(super) fn of_system(a: &MatrixPlan, sides: Option<[&MatrixPlan; 2]>, work: &Work<'_>) -> Self {
         let way = |plan, reverse, in_place| Way { plan, reverse, in_place };
         let mut ways = Vec::new();
         ways.extend(work.brings_a.then(|| way(a, false, work.in_place)));
@@ -85,7 +106,20 @@ impl Price {
         ways.extend(sides.into_iter().flat_map(|[b, x]| [way(b, false, false), way(x, true, false)]));
         let wide = work.prefers_tall && a.grid().cols() > a.grid().rows();
         let seconds_of_flops = if wide { WIDE_GRID } else { 1.0 } * work.flops / rate_of_all(a);
-        Self::new(&ways, work.fetched, work.flops, seconds_of_flops)
+        let seconds_of_solver = seconds_of_flops + EXPOSED * seconds(work.panels(a), LINK);
+        let price = Self::new(&ways, work.fetched, work.flops, seconds_of_solver);
+        let Some(regrid) = work.regrid else { return price };
+        let (traffic, memory_bytes) = (regrid.traffic(), regrid.memory_bytes());
+        let added = seconds(traffic.sent, LINK)
+            + seconds(traffic.messages, LATENCY.recip())
+            + seconds(memory_bytes, MEMORY);
+        Self {
+            link_bytes: price.link_bytes + traffic.sent,
+            rounds: price.rounds + traffic.messages,
+            memory_bytes: price.memory_bytes + memory_bytes,
+            seconds: price.seconds + added,
+            ..price
+        }
     }
 
     /// The redistributions of A, B and C, and 2·m·n·k operations, four times as many in complex arithmetic.

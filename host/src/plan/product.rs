@@ -189,7 +189,7 @@ impl Choice for ProductPlan {
     type Request = ProductRequest;
 
     fn wanted(request: &ProductRequest) -> Wanted {
-        Wanted { grid: request.grid, layout: request.layout, view: request.view }
+        Wanted { grid: request.grid, layout: request.layout, view: request.view, near_square: None }
     }
 
     fn of(request: &ProductRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {

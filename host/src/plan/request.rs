@@ -123,6 +123,9 @@ pub struct SystemRequest {
     /// How A is to be taken; chosen here if not given.
     #[serde(default)]
     pub view: Option<View>,
+    /// Whether A on a mesh of one axis is brought to a nearly square one first; chosen here if not given.
+    #[serde(default)]
+    pub near_square: Option<bool>,
 }
 
 /// What is wanted of a Hermitian eigenproblem.

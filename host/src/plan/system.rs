@@ -4,6 +4,7 @@ use super::candidate::{self, Candidate, Choice, Verdict, Wanted};
 use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
+use super::regrid::Regrid;
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
 use super::tile::{gcd, suggest_tile};
 use super::workspace::{Sides, Square, Workspace, gemm};
@@ -40,6 +41,7 @@ pub struct SystemPlan {
     price: Price,
     tile: u64,
     b_placements: Placements,
+    regrid: Option<Regrid>,
     a: MatrixPlan,
     b: Option<MatrixPlan>,
     /// Where it is not the way of B.
@@ -88,6 +90,11 @@ impl SystemPlan {
     /// The tile of A.
     pub fn tile(&self) -> u64 {
         self.tile
+    }
+
+    /// How A comes to another mesh first, if it does.
+    pub fn regrid(&self) -> Option<&Regrid> {
+        self.regrid.as_ref()
     }
 
     /// The way of A.
@@ -167,7 +174,8 @@ impl SystemPlan {
     pub fn moving_bytes(&self) -> u64 {
         let matrices = [Some(&self.a), self.b.as_ref(), self.x.as_ref()];
         let most = matrices.into_iter().flatten().map(MatrixPlan::scratch_bytes).max();
-        most.unwrap_or(0).next_multiple_of(16)
+        let regrid = self.regrid.as_ref().map_or(0, Regrid::scratch_bytes);
+        most.unwrap_or(0).max(regrid).next_multiple_of(16)
     }
 
     /// Device scratch of the phases of all ranks.
@@ -303,8 +311,11 @@ impl SystemPlan {
             r.grid[1],
             self.tile
         );
+        if let Some(regrid) = &self.regrid {
+            explain::regrid(&mut text, "A", regrid);
+        }
         if r.task != Task::Apply {
-            let shares = self.outputs.iter().any(|output| output.alias == Some(0));
+            let shares = self.regrid.is_some() || self.outputs.iter().any(|output| output.alias == Some(0));
             explain::forward(&mut text, "A", &self.a, shares);
         }
         if let (Some(b), Some(x)) = (self.b(), self.x()) {
@@ -326,7 +337,12 @@ impl Choice for SystemPlan {
     type Request = SystemRequest;
 
     fn wanted(request: &SystemRequest) -> Wanted {
-        Wanted { grid: request.grid, layout: request.layout, view: request.view }
+        Wanted {
+            grid: request.grid,
+            layout: request.layout,
+            view: request.view,
+            near_square: request.near_square,
+        }
     }
 
     fn of(request: &SystemRequest, candidate: Candidate) -> std::result::Result<Self, &'static str> {
@@ -334,9 +350,10 @@ impl Choice for SystemPlan {
         if request.method == Method::Lu && candidate.view == View::Transposed && !inverts {
             return Err("LU factors of the transpose do not serve");
         }
-        let mesh = request.mesh();
+        let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, request.mesh()));
+        let regrid = candidate.near_square.then(|| near_square(request, tile)).transpose()?;
+        let mesh = regrid.as_ref().map_or(request.mesh(), Regrid::mesh);
         let grid = candidate.view.of_grid(mesh);
-        let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, mesh));
         let sides = [grid.rows(), grid.cols()];
         let [row_order, col_order] = match candidate.layout {
             Layout::Reading => reading(request, tile, sides)?,
@@ -348,14 +365,17 @@ impl Choice for SystemPlan {
             return Err("the tile does not divide the shards");
         }
         let a = MatrixPlan::new(request.dtype, grid, candidate.view, rows, cols);
+        let nowhere = Placements { rows: Placement::Replicated, cols: Placement::Replicated };
         let b_placements = match candidate.view {
+            // The new mesh's rows and columns are none of the caller's.
+            _ if regrid.is_some() => nowhere,
             // Rows of X are interchanged where all of them are.
             View::Plain if request.method == Method::Lu && request.op != Op::NoTranspose => {
                 Placements { rows: Placement::Replicated, ..request.b }
             }
             View::Plain => request.b,
             // The solver's rows lie along the caller's columns, which no placement of B follows.
-            View::Transposed => Placements { rows: Placement::Replicated, cols: Placement::Replicated },
+            View::Transposed => nowhere,
         };
         let sides = |order| MatrixPlan::right_hand_sides(&a, order, request.nrhs, b_placements);
         let [b, x] = if request.has_b() {
@@ -365,17 +385,22 @@ impl Choice for SystemPlan {
         } else {
             [None, None]
         };
-        let roles = a.roles();
-        let [inputs, outputs] = operands(request, &a, b.as_ref());
+        let roles = regrid.as_ref().map_or_else(|| a.roles(), |regrid| regrid.roles(&a));
+        let [mut inputs, outputs] = operands(request, &a, b.as_ref());
+        if let Some(regrid) = &regrid {
+            inputs[0].shape = regrid.caller_shape().to_vec();
+        }
 
         let all_of_b = request.n * request.nrhs * request.dtype.size();
         let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
         let work = Work {
             brings_a: request.task != Task::Apply,
             returns_a: matches!(request.task, Task::Invert | Task::Factor),
-            in_place: a.in_place() && !request.keep_a,
+            in_place: a.in_place() && (!request.keep_a || regrid.is_some()),
+            regrid: regrid.as_ref(),
             fetched,
             flops: flops(request, a.rows().cyclic().extent()),
+            factors: request.method != Method::Triangular && request.task != Task::Apply,
             prefers_tall: request.method == Method::Cholesky,
         };
         let there_and_back = b.as_ref().map(|b| [b, x.as_ref().unwrap_or(b)]);
@@ -388,6 +413,7 @@ impl Choice for SystemPlan {
             price,
             tile,
             b_placements,
+            regrid,
             a,
             b,
             x,
@@ -397,6 +423,11 @@ impl Choice for SystemPlan {
         })
     }
 
+    fn may_be_near_square(request: &SystemRequest) -> bool {
+        let [rows, cols] = request.grid;
+        request.near_square == Some(true) || rows.min(cols) == 1 && rows.max(cols) > 3
+    }
+
     fn price(&self) -> Price {
         self.price
     }
@@ -404,6 +435,17 @@ impl Choice for SystemPlan {
     fn beside(self, considered: &[Verdict]) -> Self {
         Self { considered: considered.to_vec(), ..self }
     }
+}
+
+/// How A may come to a nearly square mesh, or why it may not.
+fn near_square(request: &SystemRequest, tile: u64) -> std::result::Result<Regrid, &'static str> {
+    if !matches!(request.task, Task::Solve | Task::Determinant) {
+        return Err("what comes back, or is kept, lies on the caller's mesh");
+    }
+    if !request.keep_a {
+        return Err("it needs memory of its own");
+    }
+    Regrid::new(request.n, request.dtype, tile, request.mesh())
 }
 
 /// The order of A's rows and columns under a reading, or why there is none.

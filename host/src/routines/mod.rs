@@ -5,6 +5,7 @@ mod call;
 mod eigen;
 mod product;
 mod redistribute;
+mod regrid;
 mod system;
 mod triangular;
 

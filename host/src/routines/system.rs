@@ -193,7 +193,11 @@ impl System<'_> {
         let status = named.output("status").expect("every task but one has a status");
 
         self.status.clear(rank)?;
-        let (a, flag) = (named.input("a").expect("A is passed in"), self.status.word(0));
+        let (mut a, flag) = (named.input("a").expect("A is passed in"), self.status.word(0));
+        if let Some(regrid) = plan.regrid() {
+            rank.regrid(regrid, plan.a(), a, work)?;
+            a = work;
+        }
         self.a.bring(a, work, plan.request().unit_diagonal, flag)?;
         if let Some(shift) = named.input("shift") {
             self.a.shift(work, shift, flag)?;

@@ -24,6 +24,8 @@ class System:
         unit_diagonal: whether a triangular matrix has ones on its diagonal.
         log_det: whether the determinant's logarithm (and the phase, of LU) is wanted.
         entry: how the matrix enters the call; see `meshsolve._call.Call`.
+        near_square: whether a matrix on a mesh of one axis is brought to a nearly square one; None leaves
+            that to the plan.
     """
 
     method: str
@@ -33,6 +35,7 @@ class System:
     unit_diagonal: bool = False
     log_det: bool = False
     entry: str | None = None
+    near_square: bool | None = None
 
     #: A positive status is the order of a leading minor, or the number of a pivot.
     ordered = True
@@ -55,6 +58,7 @@ class System:
             "op": self.op,
             "unit_diagonal": self.unit_diagonal,
             "log_det": self.log_det,
+            "near_square": self.near_square,
         }
 
     def without_b(self) -> System:
