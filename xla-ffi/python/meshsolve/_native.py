@@ -91,7 +91,8 @@ class Plan:
         tile: edge of the square tiles in which the solver sees the matrix; of a product, the tile along k.
         ranks: number of devices in one process grid.
         layout: how the solver's order comes about: ``"stages"`` or ``"reading"``, and ``", transposed"``
-            where the matrix is taken as its transpose.
+            where the matrix is taken as its transpose; ``", on a nearly square grid"`` where it comes to one
+            first.
         b_rows, b_columns: whether the rows and the columns of the right-hand side have to be shared out as
             those of the matrix; otherwise every device needs all of them. False without right-hand side.
         local: the local buffers of a redistribution; None for other routines.
