@@ -27,7 +27,7 @@ import meshsolve
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from meshsolve import _gpus, linalg
+from meshsolve import _gpus, _problem, _system, linalg
 
 #: Exit code where there is nothing to test.
 NO_GPU = 77
@@ -714,6 +714,18 @@ def alternating_grids(mesh: Mesh) -> None:
             check_solution(a, meshsolve.potrs(a, b, 32), b)
 
 
+def nearly_square_grid(mesh: Mesh) -> None:
+    if min(mesh.devices.shape) > 1 or mesh.size < 4:
+        return
+    tile = 16
+    n = 4 * tile * mesh.size
+    a = put(positive_definite(n, "float64"), mesh, "rows", "columns")
+    b = put(counting(n, 3, "float64"), mesh)
+    for method in ("cholesky", "lu"):
+        system = _system.System(method, "solve", near_square=True)
+        check_solution(a, _problem.run(system, _problem.Options(tile), a, b)["x"], b)
+
+
 def permuted_devices(mesh: Mesh) -> None:
     turned = Mesh(mesh.devices[::-1, ::-1], mesh.axis_names, axis_types=mesh.axis_types)
     a = put(positive_definite(200, "float64"), turned, "rows", "columns")
@@ -865,6 +877,7 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             workspace_is_exact_after_a_run,
             alternating_grids,
             permuted_devices,
+            nearly_square_grid,
             groups_side_by_side,
             vmapped,
             scan_beside_psum,
