@@ -49,6 +49,9 @@ struct Arguments {
     /// Process rows and columns, as 1x2. Their product is the number of GPUs.
     #[arg(long, default_value = "1x2", value_parser = grid)]
     grid: [u64; 2],
+    /// Have the whole routine solve on a nearly square grid, where --grid has one axis.
+    #[arg(long, requires = "through_plan")]
+    near_square: bool,
     /// The layout that the whole routine plans with: auto, stages or reading.
     #[arg(long, default_value = "auto")]
     layout: String,

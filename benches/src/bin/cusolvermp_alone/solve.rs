@@ -23,7 +23,10 @@ pub fn measure(arguments: &Arguments) -> Result<(), Failure> {
     bench::measure_each(arguments, |bench, n, tile| {
         // Alone, the library is called on A itself, not on a permuted one.
         let stages = bench.plan(&request, n, tile, "stages")?;
-        measure_one(bench, n, tile, &stages, &bench.plan(&request, n, tile, &arguments.layout)?)
+        // On another grid A always has memory of its own.
+        let grid = if arguments.near_square { r#","near_square":true,"keep_a":true"# } else { "" };
+        let plan = bench.plan(&format!("{request}{grid}"), n, tile, &arguments.layout)?;
+        measure_one(bench, n, tile, &stages, &plan)
     })
 }
 
