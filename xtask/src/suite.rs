@@ -13,7 +13,7 @@ const TEST_FEATURES: &str = "meshsolve/emulator,meshsolve-kernels/emulator";
 /// The generators of bindings and the microbenchmarks: no test needs them, but the lints shall see them.
 const LINT_FEATURES: &str = "xtask/bindings,cust_raw/generate,meshsolve-benches/criterion";
 
-const TEST_REQUIREMENTS: [&str; 4] = [JAX, "pytest", "pytest-xdist", "scikit-learn"];
+const TEST_REQUIREMENTS: [&str; 5] = [JAX, "pytest", "pytest-xdist", "hypothesis", "scikit-learn"];
 const SMOKE_REQUIREMENTS: [&str; 2] = [OLDEST_JAX, "pytest"];
 const PTX_CURRENT: &str = "PTX is what the kernels compile to";
 const FOUNDATION_FAILED: &str = "a step that it builds on failed";
