@@ -525,8 +525,9 @@ pub fn check_eigen(ranks: &impl Ranks, deal: Deal, a: &Dense, known: Option<&[f6
     let [with, alone] = [true, false].map(|wants_vectors| eigen(ranks, deal, &shown, None, wants_vectors));
     assert_eq!([with.info, alone.info], [0, 0], "{what}");
     let residual = check_eigenpairs(a, &with.values, &with.vectors.unwrap(), dtype, &what);
-    let allowed = rounding(n) * epsilon(dtype) * a.one_norm();
-    check_ascending(&alone.values, allowed, &what);
+    let unit = epsilon(dtype) * a.one_norm();
+    let allowed = rounding(n) * unit;
+    check_ascending(&alone.values, unit, &what);
     for (name, expected) in [("with vectors", Some(&with.values[..])), ("known", known)] {
         for (k, (value, expected)) in alone.values.iter().zip(expected.into_iter().flatten()).enumerate() {
             let distance = (value - expected).abs();

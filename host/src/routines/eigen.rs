@@ -21,7 +21,8 @@ const FROM_VECTORS: Product = Product { op_a: Op::NoTranspose, ..TO_VECTORS };
 ///
 /// Nothing here waits for the device: what only the device knows becomes the status word, and NaN in every
 /// result. The status is −1 for non-finite input, −2 if the solver's iteration did not converge or overflowed.
-/// A positive one is a row of the metric, counted from 1, at which its factorisation stopped: it is not positive definite.
+/// A positive one is a row of the metric, counted from 1, at which its factorisation stopped: it is not positive
+/// definite.
 ///
 /// A metric is factored first, to learn whether and where that fails, which solvers need not say and may not
 /// survive; then it is brought anew.
