@@ -297,7 +297,7 @@ pub struct PermuteSlotsArgs {
 ///
 /// The local element (i, j) with global indices (gi, gj), both valid, becomes `one` if gi = gj and
 /// zero otherwise, wherever `row_real(i)` or `col_real(j)` is invalid. Maps of limit 0 make the whole
-/// matrix the identity.
+/// matrix the identity. With `places` it is one if gi = `places[gj]`: the identity with its rows in another order.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct SetIdentityArgs {
@@ -321,6 +321,8 @@ pub struct SetIdentityArgs {
     pub col_real: IndexMap,
     /// The bits of 1 in the element type, low word first.
     pub one: [u64; 2],
+    /// Address of the row of each global column's one, as `i32`; null if it is the column's own number.
+    pub places: Address,
 }
 
 /// Arguments of `clear_other_triangle`: sets all bits to zero outside one triangle of a column-major matrix.

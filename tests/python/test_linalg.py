@@ -154,6 +154,19 @@ def test_more_right_hand_sides_than_are_solved_for_at_a_time(grid):
     check_solution(a, linalg.solve(on_mesh, put(b, mesh, "x", "y"), tile=n), b)
     check_inverse(a, linalg.inv(on_mesh, tile=n))
     check_solution(a.T, linalg.lu_solve(linalg.lu_factor(on_mesh, tile=n), put(b, mesh, "x"), trans=1), b)
+    a = positive_definite(n, np.float64)
+    on_mesh = put(a, mesh, "x", "y")
+    check_solution(a, linalg.solve(on_mesh, put(b, mesh, "x", "y"), assume_a="pos", tile=n), b)
+    for factor in linalg.cho_factor(on_mesh, tile=100), linalg.cho_factor(on_mesh, triangle="upper"):
+        check_solution(a, linalg.cho_solve(factor, put(b, mesh)), b)
+
+
+@pytest.mark.parametrize(("grid", "dtype"), [((1, 1), np.float32), ((2, 1), np.complex128)])
+def test_more_rows_than_are_solved_for_at_a_time(grid, dtype):
+    """So that triangular solves take several blocks, and inverses several stripes."""
+    n, tile, mesh = 2110, 64, make_mesh(*grid)
+    for a, assume_a in (arbitrary(n, dtype), "gen"), (positive_definite(n, dtype), "pos"):
+        check_inverse(a, linalg.inv(put(a, mesh, "x", "y"), assume_a=assume_a, tile=tile))
 
 
 @all_dtypes

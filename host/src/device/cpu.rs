@@ -342,12 +342,17 @@ unsafe fn set_identity<T: Pod>(args: &SetIdentityArgs) {
     let (buf, one) = (pointer::<T>(args.buf), element::<T>(args.one));
     for j in 0..args.cols {
         let Some(gj) = args.col_map.map(j) else { continue };
+        let place = match args.places {
+            0 => Some(gj),
+            // SAFETY: there is a row for each global column.
+            places => Some(u64::from(unsafe { *pointer::<u32>(places).add(at(gj)) })),
+        };
         let col_is_real = args.col_real.map(j).is_some();
         for i in 0..args.rows {
             let Some(gi) = args.row_map.map(i) else { continue };
             if !col_is_real || args.row_real.map(i).is_none() {
                 // SAFETY: the element lies within the matrix.
-                unsafe { *buf.add(at(i + j * args.ld)) = if gi == gj { one } else { T::zeroed() } };
+                unsafe { *buf.add(at(i + j * args.ld)) = if Some(gi) == place { one } else { T::zeroed() } };
             }
         }
     }

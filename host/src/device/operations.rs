@@ -317,16 +317,21 @@ impl dyn Device + '_ {
 
     /// Writes the identity, by global index, where the row or the column is padding: where `real`, the
     /// maps of rows and columns that are none, is invalid. Does so if the word `guard` (when given) is
-    /// not 0.
+    /// not 0. With `places`, an i32 word for each global column, the one of column j is in row `places[j]`.
     pub fn set_identity(
         &self,
         view: &MatrixView,
         row_map: IndexMap,
         col_map: IndexMap,
         real: [IndexMap; 2],
+        places: Option<Buffer>,
         guard: Option<Buffer>,
     ) -> Result<()> {
         view.check("matrix set to the identity");
+        let places = places.map_or(0, |places| {
+            check("rows of ones", places, 4, col_map.limit, 1, col_map.limit);
+            places.address()
+        });
         let args = SetIdentityArgs {
             buf: view.data.address(),
             guard: word_address("guard", guard),
@@ -338,8 +343,9 @@ impl dyn Device + '_ {
             row_real: real[0],
             col_real: real[1],
             one: view.dtype.bits(1.0),
+            places,
         };
-        // SAFETY: the matrix was checked, the guard holds a word.
+        // SAFETY: the matrix was checked, the guard holds a word, and there is a place for every column.
         unsafe { self.launch(&Operation::SetIdentity(view.dtype.element_size(), args)) }
     }
 

@@ -7,11 +7,11 @@ use super::price::{Price, Work, flops};
 use super::regrid::Regrid;
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
 use super::tile::{gcd, suggest_tile};
-use super::workspace::{Sides, Square, Workspace, gemm};
+use super::workspace::{Sides, Square, WIDEST_BATCH, Workspace, gemm};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
 use crate::layout::{BlockCyclic, ProcessGrid};
-use crate::solver::{Op, Triangle};
+use crate::solver::{Diagonal, Op, Triangle, Triangular};
 use crate::{DType, Result};
 
 /// A phase in f64, real and imaginary part.
@@ -152,6 +152,46 @@ impl SystemPlan {
         }
     }
 
+    /// Whether X comes by solves with triangular matrices, each in blocks with products between, instead of the
+    /// library's call for a factored matrix: where a factor enters transposed, and for many right-hand sides, of
+    /// which the library takes a few at a time. LU's call also interchanges rows, which for an inverse is not needed:
+    /// there B is the permutation.
+    pub fn substitutes(&self) -> bool {
+        let many = || self.b.as_ref().is_some_and(|b| b.cols().cyclic().count(0) > WIDEST_BATCH);
+        match (self.request.method, self.request.task) {
+            (Method::Triangular, _) | (_, Task::Invert) => true,
+            (Method::Cholesky, _) => many(),
+            (Method::Lu, _) => self.request.op != Op::NoTranspose,
+        }
+    }
+
+    /// The triangular matrices of those solves, in the order of the solves: op(A) is their product. Of LU's factors
+    /// without the permutation.
+    pub fn substitutions(&self) -> Vec<Triangular> {
+        let (triangle, op) = (self.triangle(), self.request.op);
+        let form = |triangle, op, diagonal| Triangular { triangle, op, diagonal };
+        let (stored, ones) = (Diagonal::NonUnit, Diagonal::Unit);
+        match self.request.method {
+            Method::Triangular => {
+                let diagonal = if self.request.unit_diagonal { ones } else { stored };
+                vec![form(triangle, self.op(), diagonal)]
+            }
+            // A = L·Lᴴ or Uᴴ·U.
+            Method::Cholesky => {
+                let [first, second] = match triangle {
+                    Triangle::Lower => [Op::NoTranspose, Op::ConjugateTranspose],
+                    Triangle::Upper => [Op::ConjugateTranspose, Op::NoTranspose],
+                };
+                vec![form(triangle, first, stored), form(triangle, second, stored)]
+            }
+            // P·A = L·U, and op(A) = op(U)·op(L)·P.
+            Method::Lu if op == Op::NoTranspose => {
+                vec![form(Triangle::Lower, op, ones), form(Triangle::Upper, op, stored)]
+            }
+            Method::Lu => vec![form(Triangle::Upper, op, stored), form(Triangle::Lower, op, ones)],
+        }
+    }
+
     /// Rows that are solved for at a time with a triangular matrix: few enough for little workspace, enough to
     /// keep the devices busy.
     pub fn substitution_block(&self) -> u64 {
@@ -183,11 +223,14 @@ impl SystemPlan {
         if self.returns_phase() { PHASE_BYTES * self.grid().size() } else { 0 }
     }
 
-    /// Device scratch of LU for pivots that are no output; of a transposed solve for all pivots, for the
-    /// rows they lead to, and for X before its rows are interchanged.
+    /// Device scratch of LU for pivots that are no output; of an inverse after them, and of a transposed solve, for
+    /// all pivots and for the rows they lead to; of a transposed solve also for X before its rows are interchanged.
     pub fn pivoting_bytes(&self) -> u64 {
         let bytes = match (self.request.method, self.request.task) {
-            (Method::Lu, Task::Solve | Task::Determinant | Task::Invert) => self.own_pivot_bytes(),
+            (Method::Lu, Task::Solve | Task::Determinant) => self.own_pivot_bytes(),
+            (Method::Lu, Task::Invert) => {
+                self.own_pivot_bytes().next_multiple_of(16) + 2 * self.row_words_bytes()
+            }
             (Method::Lu, Task::Apply) if self.request.op != Op::NoTranspose => {
                 let [rows, cols] = self.b.as_ref().map_or([0; 2], MatrixPlan::caller_shape);
                 (2 * self.row_words_bytes()) + rows * cols * self.request.dtype.size()
@@ -215,7 +258,7 @@ impl SystemPlan {
     /// Device workspace in bytes that the solver's library is estimated to ask for (see
     /// [`super::workspace`]): the most that any of its calls does.
     pub fn workspace_bytes(&self) -> u64 {
-        let SystemRequest { n, method, task, op, .. } = self.request;
+        let SystemRequest { n, method, task, .. } = self.request;
         if n == 0 {
             return 0;
         }
@@ -231,30 +274,26 @@ impl SystemPlan {
             Task::Invert => Some(&self.a),
             _ => self.b.as_ref(),
         };
-        let sides = sides.map(|sides| Sides::first_batch(sides.cols().cyclic())).filter(|s| s.nrhs > 0);
-        let solve = sides.map_or(0, |sides| match method {
-            Method::Cholesky => a.potrs(sides),
-            Method::Lu if op == Op::NoTranspose => a.getrs(sides),
-            // By Uᵀ from the first row on, by Lᵀ from the last one.
-            Method::Lu => {
-                [true, false].map(|forward| self.substitution(forward, sides)).into_iter().fold(0, u64::max)
+        let sides = sides.map(|sides| sides.cols().cyclic()).filter(|cols| cols.extent() > 0);
+        let solve = sides.map_or(0, |cols| match method {
+            _ if self.substitutes() => {
+                let forms = self.substitutions().into_iter();
+                forms.map(|form| self.substitution(form, Sides::first_stripe(cols))).fold(0, u64::max)
             }
-            Method::Triangular => {
-                let forward = (self.triangle() == Triangle::Lower) == (self.op() == Op::NoTranspose);
-                self.substitution(forward, sides)
-            }
+            Method::Lu => a.getrs(Sides::first_batch(cols)),
+            _ => a.potrs(Sides::first_batch(cols)),
         });
         factor.max(solve)
     }
 
-    /// Workspace of a triangular solve in blocks, from the first one on or from the last.
-    fn substitution(&self, forward: bool, sides: Sides) -> u64 {
+    /// Workspace of a triangular solve in blocks.
+    fn substitution(&self, form: Triangular, sides: Sides) -> u64 {
         let (a, block) = (Square::of(&self.a), self.substitution_block());
         if a.n <= block {
             return a.trsm();
         }
         // The largest part that is still to be solved for.
-        let rest = if forward { a.n - block } else { (a.n - 1) / block * block };
+        let rest = if form.is_forward() { a.n - block } else { (a.n - 1) / block * block };
         let rows = BlockCyclic::new(rest, a.tile, a.grid.rows());
         let cols = BlockCyclic::new(sides.nrhs, sides.width, a.grid.cols());
         Square { n: block, ..a }.trsm().max(gemm(a.dtype, rows, cols, a.tile))
@@ -470,7 +509,7 @@ fn reading(
 }
 
 /// Rows in a block of a triangular solve, rounded up to whole tiles of all processes.
-const SUBSTITUTED: u64 = 4096;
+const SUBSTITUTED: u64 = 2048;
 
 fn lcm(a: u64, b: u64) -> u64 {
     a / gcd(a, b) * b

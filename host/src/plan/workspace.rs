@@ -25,6 +25,8 @@ const SMALL_BYTES: u64 = 256;
 /// Right-hand sides on a process column that a routine solves for at a time: as many as cuSOLVERMp does itself, and
 /// few enough for it not to leave them to `trsm`.
 pub const WIDEST_BATCH: u64 = 512;
+/// The same for triangular solves in blocks, rounded to whole tiles: more take no less time each.
+pub const WIDEST_STRIPE: u64 = 2048;
 /// Right-hand sides in tiles at least this wide may be left to `trsm`.
 const WIDE: u64 = 1024;
 /// `potrs` leaves wide right-hand sides to `trsm` if each process has fewer tiles of the matrix: it did with
@@ -71,6 +73,12 @@ impl Sides {
         let count =
             |proc| (cols.extent().saturating_sub(proc * cols.tile())).min(cols.tile()).min(WIDEST_BATCH);
         Self { nrhs: (0..cols.procs()).map(count).sum(), width: count(0) }
+    }
+
+    /// Those of a triangular solve in blocks (see [`crate::solver::DistributedMatrix::stripes`]).
+    pub fn first_stripe(cols: BlockCyclic) -> Self {
+        let width = (WIDEST_STRIPE / cols.tile()).max(1) * cols.tile() * cols.procs();
+        Self { nrhs: cols.extent().min(width), width: cols.tile().min(cols.extent()) }
     }
 
     /// Those that a process column solves for at a time.

@@ -136,9 +136,23 @@ impl<'a> Square<'a> {
 
     /// Fills the solver's buffer with the identity; if there is a guard, only where that word is not 0.
     pub(super) fn set_identity(&self, work: Buffer, guard: Option<Buffer>) -> Result<()> {
+        self.set_permuted_identity(work, None, guard)
+    }
+
+    /// Fills the solver's buffer with the permutation that brings each row j to its place `places[j]`.
+    pub(super) fn set_permutation(&self, work: Buffer, places: Buffer) -> Result<()> {
+        self.set_permuted_identity(work, Some(places), None)
+    }
+
+    fn set_permuted_identity(
+        &self,
+        work: Buffer,
+        places: Option<Buffer>,
+        guard: Option<Buffer>,
+    ) -> Result<()> {
         let nothing = IndexMap::identity(0);
         let view = solver_view(self.plan, work);
-        self.rank.device.set_identity(&view, self.row_map, self.col_map, [nothing; 2], guard)
+        self.rank.device.set_identity(&view, self.row_map, self.col_map, [nothing; 2], places, guard)
     }
 
     /// A solver may not end on input that is not finite: then gives it the identity instead, on all ranks.

@@ -116,7 +116,7 @@ impl Rank<'_> {
         let at = plan.grid().coordinate(self.communicator.rank());
         let real = [rows.original_map(at.row), cols.original_map(at.col)];
         let view = solver_view(plan, solver);
-        self.device.set_identity(&view, rows.global_map(at.row), cols.global_map(at.col), real, None)
+        self.device.set_identity(&view, rows.global_map(at.row), cols.global_map(at.col), real, None, None)
     }
 
     /// The stages backwards: fills `caller` from `solver`, which is used up. If both are the same

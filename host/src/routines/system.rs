@@ -7,9 +7,9 @@ use super::{Backend, Operands};
 use crate::communicator::{Ballot, Reduction};
 use crate::device::{Buffer, Device, MatrixView, Scratch};
 use crate::layout::BlockCyclic;
-use crate::plan::workspace::WIDEST_BATCH;
+use crate::plan::workspace::{WIDEST_BATCH, WIDEST_STRIPE};
 use crate::plan::{MatrixPlan, Method, STATUS_BYTES, SystemPlan, Task};
-use crate::solver::{Diagonal, DistributedMatrix, Op, Solver, Triangular, pivot_bytes};
+use crate::solver::{DistributedMatrix, Op, Solver, pivot_bytes};
 use crate::{DType, Result};
 
 /// The phase of a determinant: two f64.
@@ -72,36 +72,25 @@ fn scratch<'d>(
 ) -> Result<(Scratch<'d>, [u64; 5])> {
     let matrix = distributed(plan.a(), solver_buffer(named));
     // A library's workspace grows with the right-hand sides, so that they come in batches.
-    let rhs = right_hand_sides(plan, &matrix, named, rank).batches(rank, WIDEST_BATCH)[0];
+    let rhs = right_hand_sides(plan, &matrix, named, rank);
     let request = plan.request();
-    let mut workspace = 0;
-    let mut needs = |bytes: u64| workspace = bytes.max(workspace);
-    let (factors, solves) = (request.task != Task::Apply, rhs.cols.extent() > 0);
-    match request.method {
-        Method::Cholesky => {
-            if factors {
-                needs(solver.cholesky_factor_scratch(plan.triangle(), &matrix)?);
-            }
-            if solves {
-                needs(solver.cholesky_solve_scratch(plan.triangle(), &matrix, &rhs)?);
-            }
+    let mut workspace = match request.method {
+        _ if request.task == Task::Apply => 0,
+        Method::Cholesky => solver.cholesky_factor_scratch(plan.triangle(), &matrix)?,
+        Method::Lu => solver.lu_factor_scratch(&matrix)?,
+        Method::Triangular => 0,
+    };
+    if rhs.cols.extent() > 0 && plan.substitutes() {
+        let (_, rhs) = rhs.stripes(rank, WIDEST_STRIPE)[0];
+        for substitution in substitutions(plan, solver, rank) {
+            workspace = substitution.scratch(&matrix, &rhs)?.max(workspace);
         }
-        Method::Lu => {
-            if factors {
-                needs(solver.lu_factor_scratch(&matrix)?);
-            }
-            if solves && request.op == Op::NoTranspose {
-                needs(solver.lu_solve_scratch(&matrix, &rhs)?);
-            }
-            if request.op != Op::NoTranspose {
-                for form in transposed_factors(request.op) {
-                    needs(substitution(plan, solver, rank, form).scratch(&matrix, &rhs)?);
-                }
-            }
-        }
-        Method::Triangular => {
-            needs(substitution(plan, solver, rank, triangular(plan)).scratch(&matrix, &rhs)?);
-        }
+    } else if rhs.cols.extent() > 0 {
+        let rhs = rhs.batches(rank, WIDEST_BATCH)[0];
+        workspace = workspace.max(match request.method {
+            Method::Lu => solver.lu_solve_scratch(&matrix, &rhs)?,
+            _ => solver.cholesky_solve_scratch(plan.triangle(), &matrix, &rhs)?,
+        });
     }
     let sizes = [
         workspace.next_multiple_of(16),
@@ -139,34 +128,14 @@ fn inverse_buffer(named: &Named<'_>) -> Buffer {
     named.output("x_work").or_else(|| named.output("x")).expect("an inverse has a buffer")
 }
 
-/// A triangular matrix as the solver reads it.
-fn triangular(plan: &SystemPlan) -> Triangular {
-    let unit = plan.request().unit_diagonal;
-    Triangular {
-        triangle: plan.triangle(),
-        op: plan.op(),
-        diagonal: if unit { Diagonal::Unit } else { Diagonal::NonUnit },
-    }
-}
-
-/// The factors of A = Pᵀ·L·U in the order in which op(A) is solved with: Uᵀ, then Lᵀ.
-fn transposed_factors(op: Op) -> [Triangular; 2] {
-    use crate::solver::Triangle::{Lower, Upper};
-    [(Upper, Diagonal::NonUnit), (Lower, Diagonal::Unit)].map(|(triangle, diagonal)| Triangular {
-        triangle,
-        op,
-        diagonal,
-    })
-}
-
-/// A solve with a triangular matrix that is read so.
-fn substitution<'a>(
+/// The solves with triangular matrices that X comes by.
+fn substitutions<'a>(
     plan: &SystemPlan,
     solver: &'a dyn Solver,
     rank: u64,
-    form: Triangular,
-) -> TriangularSolve<'a> {
-    TriangularSolve { rank, solver, form, block: plan.substitution_block() }
+) -> impl Iterator<Item = TriangularSolve<'a>> {
+    let block = plan.substitution_block();
+    plan.substitutions().into_iter().map(move |form| TriangularSolve { rank, solver, form, block })
 }
 
 /// One rank's part of a call.
@@ -205,12 +174,19 @@ impl System<'_> {
         if plan.b().is_some() {
             self.bring_b(named)?;
         }
-        if task == Task::Invert {
-            self.a.set_identity(rhs.data, None)?;
-        }
 
         self.a.keep_from_solver(work, flag)?;
         self.factor(&matrix, pivots)?;
+        match (task, plan.request().method) {
+            // P·A = L·U, and so X = U⁻¹·L⁻¹·P.
+            (Task::Invert, Method::Lu) => {
+                let used = plan.own_pivot_bytes().next_multiple_of(16);
+                let words = self.pivoting.slice(used, self.pivoting.bytes() - used);
+                self.a.set_permutation(rhs.data, self.places(pivots, words)?)?;
+            }
+            (Task::Invert, _) => self.a.set_identity(rhs.data, None)?,
+            _ => {}
+        }
         if matches!(task, Task::Solve | Task::Invert) {
             self.solve(&matrix, pivots, &rhs, self.status.word(2))?;
         }
@@ -242,16 +218,7 @@ impl System<'_> {
         let rhs = right_hand_sides(plan, &matrix, named, rank.communicator.rank());
         let pivots = self.own_pivots(named.input("pivots").unwrap_or(Buffer::EMPTY));
         self.bring_b(named)?;
-        if plan.request().op == Op::NoTranspose || plan.request().method != Method::Lu {
-            self.solve(&matrix, pivots, &rhs, self.status.ignored)?;
-        } else {
-            // op(A) = op(U)·op(L)·P.
-            for form in transposed_factors(plan.request().op) {
-                for rhs in &self.batches(&rhs) {
-                    self.substitution(form).run(&matrix, rhs, self.workspace)?;
-                }
-            }
-        }
+        self.solve(&matrix, pivots, &rhs, self.status.ignored)?;
         self.return_x(named, named.input("status").expect("a factor has a status"))
     }
 
@@ -295,22 +262,27 @@ impl System<'_> {
     /// X = Pᵀ·Y: brings all rows of Y back to every device of a process column, and puts each where the
     /// pivots say.
     fn undo_interchanges(&self, b: &MatrixPlan, named: &Named<'_>, y_work: Buffer, x: Buffer) -> Result<()> {
+        let own = self.own_pivots(named.input("pivots").expect("LU has pivots"));
+        let places = self.places(own, self.pivoting)?;
+        let y = self.pivoting.slice(2 * self.plan.row_words_bytes(), x.bytes());
+        self.rank.reverse(b, y_work, y)?;
+        let order = self.plan.a().rows().order_map();
+        self.rank.device.gather_rows(b.dtype(), y, x, b.caller_shape()[1], places, order)
+    }
+
+    /// Where the interchanges bring each row of the solver's matrix, as words within the room.
+    fn places(&self, own_pivots: Buffer, room: Buffer) -> Result<Buffer> {
         let Rank { device, communicator, .. } = self.rank;
-        let words = self.plan.row_words_bytes();
-        let order = self.plan.a().rows();
-        let used = 4 * order.cyclic().extent();
-        let (pivots, places) = (self.pivoting.slice(0, used), self.pivoting.slice(words, used));
-        let y = self.pivoting.slice(2 * words, x.bytes());
+        let used = 4 * self.a.order();
+        let [pivots, places] = [0, self.plan.row_words_bytes()].map(|begin| room.slice(begin, used));
         device.fill(DType::I32, pivots, [0; 2], None)?;
         // Process row 0 holds them.
         if self.plan.grid().coordinate(communicator.rank()).row == 0 {
-            let own = self.own_pivots(named.input("pivots").expect("LU has pivots"));
-            device.spread_pivots(own, self.a.col_map, pivots)?;
+            device.spread_pivots(own_pivots, self.a.col_map, pivots)?;
         }
         communicator.all_reduce(Reduction::MaxI32, pivots)?;
         device.places_of_pivots(pivots, places)?;
-        self.rank.reverse(b, y_work, y)?;
-        device.gather_rows(b.dtype(), y, x, b.caller_shape()[1], places, order.order_map())
+        Ok(places)
     }
 
     /// Factors A where it stands; the second status word says where that failed.
@@ -341,23 +313,25 @@ impl System<'_> {
         info: Buffer,
     ) -> Result<()> {
         let Self { plan, solver, workspace, .. } = *self;
-        for rhs in &self.batches(rhs) {
-            match plan.request().method {
-                Method::Cholesky => solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info),
-                Method::Lu => solver.lu_solve(matrix, pivots, rhs, workspace, info),
-                Method::Triangular => self.substitution(triangular(plan)).run(matrix, rhs, workspace),
-            }?;
+        let (rank, request) = (self.rank.communicator.rank(), plan.request());
+        if plan.substitutes() {
+            // Columns of the identity are zero above the diagonal; of a permutation they are not.
+            let of_identity = request.task == Task::Invert && request.method == Method::Cholesky;
+            for (before, rhs) in &rhs.stripes(rank, WIDEST_STRIPE) {
+                for substitution in substitutions(plan, solver, rank) {
+                    let first = if of_identity { *before } else { 0 };
+                    substitution.run(matrix, rhs, first, workspace)?;
+                }
+            }
+            return Ok(());
+        }
+        for rhs in &rhs.batches(rank, WIDEST_BATCH) {
+            match request.method {
+                Method::Lu => solver.lu_solve(matrix, pivots, rhs, workspace, info)?,
+                _ => solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info)?,
+            }
         }
         Ok(())
-    }
-
-    fn substitution(&self, form: Triangular) -> TriangularSolve<'_> {
-        substitution(self.plan, self.solver, self.rank.communicator.rank(), form)
-    }
-
-    /// The right-hand sides as they are solved for, a few at a time.
-    fn batches(&self, rhs: &DistributedMatrix) -> Vec<DistributedMatrix> {
-        rhs.batches(self.rank.communicator.rank(), WIDEST_BATCH)
     }
 
     /// The logarithm of the determinant's absolute value, and its phase, from the factor's diagonal. Padding

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::device::Buffer;
-use crate::solver::{DistributedMatrix, Op, Product, Solver, Triangle, Triangular};
+use crate::solver::{DistributedMatrix, Op, Product, Solver, Triangular};
 use std::ops::Range;
 
 /// A triangular solve op(A)·X = B on one rank, in blocks of rows (Golub and Van Loan, Matrix Computations, 3.1).
@@ -47,12 +47,21 @@ impl TriangularSolve<'_> {
         Ok(most)
     }
 
-    /// Overwrites `b` with X. Collective.
+    /// Overwrites `b` with X. Collective. If op(A) is lower triangular, rows of `b` before `first` may be left out:
+    /// they are zero, and so are those of X.
     ///
     /// # Errors
     /// Those of the library.
-    pub fn run(&self, a: &DistributedMatrix, b: &DistributedMatrix, scratch: Buffer) -> Result<()> {
-        for Step { diagonal, sides, coupled } in self.steps(a, b) {
+    pub fn run(
+        &self,
+        a: &DistributedMatrix,
+        b: &DistributedMatrix,
+        first: u64,
+        scratch: Buffer,
+    ) -> Result<()> {
+        let before = if self.form.is_forward() { first / self.block } else { 0 };
+        let steps = self.steps(a, b).skip(before.try_into().unwrap_or(usize::MAX));
+        for Step { diagonal, sides, coupled } in steps {
             self.solver.triangular_solve(self.form, &diagonal, &sides, scratch)?;
             if let Some([coupling, rest]) = coupled {
                 self.solver.multiply(self.product(), &coupling, &sides, &rest, scratch)?;
@@ -71,8 +80,7 @@ impl TriangularSolve<'_> {
         let Self { rank, form, block, .. } = *self;
         let (a, b, n) = (*a, *b, a.rows.extent());
         let (count, columns) = (n.div_ceil(block), 0..b.cols.extent());
-        // op(A) is lower triangular: its first rows do not depend on others.
-        let forward = (form.triangle == Triangle::Lower) == (form.op == Op::NoTranspose);
+        let forward = form.is_forward();
         (0..count).map(move |step| {
             let begin = block * if forward { step } else { count - 1 - step };
             let here = begin..n.min(begin + block);

@@ -65,6 +65,13 @@ pub struct Triangular {
     pub diagonal: Diagonal,
 }
 
+impl Triangular {
+    /// Whether op(A) is lower triangular: its first rows do not depend on others, and are solved for first.
+    pub fn is_forward(&self) -> bool {
+        (self.triangle == Triangle::Lower) == (self.op == Op::NoTranspose)
+    }
+}
+
 /// The product α·op(A)·op(B) + β·C, with real α and β. All tiles are
 /// square and of one size if B enters transposed: on two process rows cuBLASMp 0.10.0 gives wrong products
 /// of other tiles.
@@ -133,6 +140,17 @@ impl DistributedMatrix {
             self.data.slice(offset, self.data.bytes() - offset)
         };
         Self { rows, cols, data, ..*self }
+    }
+
+    /// The matrix cut into parts of whole tiles, on the rank `rank`, with what comes before each: at most `widest`
+    /// columns on each process column, or a tile where that is wider. At least one part; the first has most columns.
+    pub fn stripes(&self, rank: u64, widest: u64) -> Vec<(u64, Self)> {
+        let (extent, tile, procs) = (self.cols.extent(), self.cols.tile(), self.cols.procs());
+        let width = (widest / tile).max(1) * tile * procs;
+        let firsts = (0..extent.div_ceil(width).max(1)).map(|stripe| stripe * width);
+        firsts
+            .map(|first| (first, self.part(rank, 0..self.rows.extent(), first..extent.min(first + width))))
+            .collect()
     }
 
     /// The matrix cut into parts of at most `widest` columns on each process column, on the rank `rank`; at least
@@ -307,6 +325,39 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn stripes_are_consecutive_parts_of_whole_tiles(
+            extent in 0_u64..90, tile in 1_u64..20, procs in 1_u64..5, widest in 1_u64..60,
+        ) {
+            let whole = DistributedMatrix {
+                dtype: DType::F64,
+                grid: ProcessGrid::new(1, procs),
+                rows: BlockCyclic::new(1, 1, 1),
+                cols: BlockCyclic::new(extent, tile, procs),
+                leading_dimension: 1,
+                data: Buffer::EMPTY,
+            };
+            for rank in 0..procs {
+                // SAFETY: only addresses and lengths are looked at.
+                let data = unsafe {
+                    Buffer::from_raw(std::ptr::without_provenance_mut(4096), whole.cols.count(rank) * 8)
+                };
+                let (mut before, mut held) = (0, 0);
+                let stripes = DistributedMatrix { data, ..whole }.stripes(rank, widest);
+                for &(first, stripe) in &stripes {
+                    prop_assert_eq!(first, before);
+                    prop_assert_eq!((stripe.cols.tile(), stripe.cols.procs()), (tile, procs));
+                    let count = stripe.cols.count(rank);
+                    prop_assert!(count <= widest.max(tile));
+                    prop_assert!(stripe.cols.extent() <= stripes[0].1.cols.extent());
+                    prop_assert!(count == 0 || stripe.data.address() == 4096 + held * 8);
+                    before += stripe.cols.extent();
+                    held += count;
+                }
+                prop_assert_eq!((before, held), (extent, whole.cols.count(rank)));
+            }
+        }
+
         #[test]
         fn batches_are_matrices_and_hold_every_column_once(
             extent in 0_u64..90, tile in 1_u64..20, procs in 1_u64..5, widest in 1_u64..25, rows in 1_u64..4,

@@ -231,7 +231,7 @@ fn identity(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
     let real = [row_map, col_map].map(|map| IndexMap { limit: n - 2, ..map });
     large.on_copy(|large| {
         let matrix = view(DType::F32, large.result(offset), rows, rows, cols);
-        large.device.set_identity(&matrix, row_map, col_map, real, None).unwrap();
+        large.device.set_identity(&matrix, row_map, col_map, real, None, None).unwrap();
     });
     large.expect(&format!("{rows} × {cols} of the identity"), |place| {
         let Some((j, i)) = element(place, offset, rows, cols, rows) else { return word(place) };

@@ -348,12 +348,19 @@ proptest! {
         agree(guarded, order, |device, [matrix, guard, changed]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
             let real = [IndexMap { limit: real.0, ..row_map }, IndexMap::identity(real.1)];
-            device.set_identity(&matrix, row_map, col_map, real, Some(guard)).unwrap();
+            device.set_identity(&matrix, row_map, col_map, real, None, Some(guard)).unwrap();
             device.fill(DType::I32, changed, [0, 0], None).unwrap();
         });
         agree([matrix.clone()], order, |device, [matrix]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
-            device.set_identity(&matrix, row_map, col_map, [IndexMap::identity(0); 2], None).unwrap();
+            device.set_identity(&matrix, row_map, col_map, [IndexMap::identity(0); 2], None, None).unwrap();
+        });
+        // Some places are rows of this matrix, others are not.
+        let places: Vec<i32> = (0..col_map.limit as i32).map(|j| (7 * j + 3) % 80 - 1).collect();
+        agree([matrix.clone(), Memory::of(&places)], order, |device, [matrix, places]| {
+            let matrix = view(dtype, matrix, rows, rows, cols);
+            let nothing = [IndexMap::identity(0); 2];
+            device.set_identity(&matrix, row_map, col_map, nothing, Some(places), None).unwrap();
         });
         let filled = [Memory::new((offset + count) * dtype.size()), Memory::of(&[guard]), Memory::new(64)];
         agree(filled, order, |device, [data, guard, changed]| {

@@ -30,12 +30,20 @@ pub(crate) unsafe fn set_identity<T: Carrier>(args: &SetIdentityArgs) {
     let one = T::from_words(args.one);
     for_each_pair(
         (args.rows, |i| map_and_mark(&args.row_map, &args.row_real, i, args.rows)),
-        (args.cols, |j| map_and_mark(&args.col_map, &args.col_real, j, args.cols)),
-        |i, j, row, col| {
-            if (row | col) & PADDING != 0 {
-                let diagonal = (row ^ col) & !PADDING == 0;
+        (args.cols, |j| {
+            let global = map_and_mark(&args.col_map, &args.col_real, j, args.cols);
+            if global == INVALID || args.places == 0 {
+                return global;
+            }
+            // SAFETY: there is a row for each global column.
+            let row = unsafe { *(args.places as *const u32).add((global & !PADDING) as usize) };
+            u64::from(row) | global & PADDING
+        }),
+        |i, j, row, place| {
+            if (row | place) & PADDING != 0 {
+                let is_one = (row ^ place) & !PADDING == 0;
                 // SAFETY: a local element is inside the matrix.
-                unsafe { *buf.add((i + j * args.ld) as usize) = if diagonal { one } else { T::default() } };
+                unsafe { *buf.add((i + j * args.ld) as usize) = if is_one { one } else { T::default() } };
             }
         },
     );

@@ -31,6 +31,12 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
                 let before: Vec<T> = encoded(1, ld * cols);
                 let mut buf = Buffer::new(&before);
                 let mut expected = before.clone();
+                // The ones where they are in the identity, and in another order.
+                let permuted = (order == Order::Forward) == (rows > cols);
+                let ones: Vec<i32> = (0..col_map.limit as i32)
+                    .map(|j| if permuted { (5 * j + 3) % 64 - 1 } else { j })
+                    .collect();
+                let mut places = Buffer::new(&ones);
                 with_guard(guard, |guard, acts| {
                     let args = SetIdentityArgs {
                         buf: buf.address(),
@@ -43,6 +49,7 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
                         row_real,
                         col_real,
                         one: one.words(),
+                        places: if permuted { places.address() } else { 0 },
                     };
                     run_on_blocks(set_identity(T::SIZE, args), 2, order);
                     let (real_rows, real_cols) = (dealt(&row_real, rows), dealt(&col_real, cols));
@@ -50,7 +57,8 @@ fn check_identity<T: Element>(rows: usize, cols: usize, order: Order, guard: Opt
                         for (j, col) in dealt(&col_map, cols).into_iter().enumerate() {
                             let Some((row, col)) = row.zip(col) else { continue };
                             if acts && (real_rows[i].is_none() || real_cols[j].is_none()) {
-                                expected[i + j * ld] = if row == col { one } else { T::zeroed() };
+                                expected[i + j * ld] =
+                                    if row as i32 == ones[col] { one } else { T::zeroed() };
                             }
                         }
                     }
