@@ -42,20 +42,19 @@ def main() -> int:
     mesh, n, dtype = bench.make_mesh(arguments.grid), arguments.n, bench.DTYPES[arguments.dtype]
     where = {"mesh": mesh, "matrix_specs": bench.SPEC, "tile": arguments.tile}
     on_mesh = NamedSharding(mesh, bench.SPEC), NamedSharding(mesh, PartitionSpec())
-    lines = []
 
     def report(name: str, case: str, seconds: float, reference: str = "", other: float | None = None) -> None:
         against = "" if other is None else f"; {reference} {other:.5f} s: ratio {seconds / other:.4g}"
         if arguments.rank == 0:
             print(f"{name:<18}{case:<10}{seconds:>10.5f} s{against}", flush=True)
-        lines.append(
-            [
-                *bench.row_start(arguments, name),
-                *(case, arguments.dtype, n, n, arguments.tile or "", bench.grid_name(arguments)),
-                *("1p" if arguments.nprocs == 1 else "np", f"{seconds:.6g}", "s", reference),
-                *(["", ""] if other is None else [f"{other:.6g}", f"{seconds / other:.4g}"]),
-            ]
-        )
+        line = [
+            *bench.row_start(arguments, name),
+            *(case, arguments.dtype, n, n, arguments.tile or "", bench.grid_name(arguments)),
+            *("1p" if arguments.nprocs == 1 else "np", f"{seconds:.6g}", "s", reference),
+            *(["", ""] if other is None else [f"{other:.6g}", f"{seconds / other:.4g}"]),
+        ]
+        if arguments.csv and arguments.rank == 0:
+            bench.write_csv(arguments.csv, [[str(cell) for cell in line]])
 
     for kind, assume_a in (("potrs", "pos"), ("lu_solve", "gen")):
         a, b = bench.system(kind, n, dtype, *on_mesh)
@@ -96,8 +95,6 @@ def main() -> int:
         del kept
     eigenproblems(mesh, n, dtype, where, on_mesh, report)
     product(n, dtype, where, on_mesh, report)
-    if arguments.csv and arguments.rank == 0:
-        bench.write_csv(arguments.csv, [[str(cell) for cell in line] for line in lines])
     return 0
 
 
