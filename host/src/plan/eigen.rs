@@ -32,6 +32,11 @@ use crate::{DType, Result};
 /// values, and so never read. The transposed view shows the conjugate of A, with the same values and conjugate
 /// vectors, but vectors would come back transposed.
 ///
+/// Where the tile does not divide the shards, a reading would need padding: A beside c·I with c > ‖A‖₁, so that the
+/// values of the padding come last. That is no candidate. Every row of padding adds 3/n of the solver's time, which
+/// for n = 16384 on two H200s is about 0.3 ms, when the stages take about 5 ms for all of A; and the solver's errors
+/// are relative to its largest eigenvalue, which c makes up to √n times as large.
+///
 /// ```
 /// use meshsolve::device::Buffer;
 /// use meshsolve::plan::{Plan, Request};
