@@ -34,7 +34,7 @@ use crate::{DType, Result};
 ///
 /// Where the tile does not divide the shards, a reading would need padding: A beside c·I with c > ‖A‖₁, so that the
 /// values of the padding come last. That is no candidate. Every row of padding adds 3/n of the solver's time, which
-/// for n = 16384 on two H200s is about 0.3 ms, when the stages take about 5 ms for all of A; and the solver's errors
+/// for n = 16384 on an H200 is 0.6 ms, when the stages take a few milliseconds for all of A; and the solver's errors
 /// are relative to its largest eigenvalue, which c makes up to √n times as large.
 ///
 /// ```
