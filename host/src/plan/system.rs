@@ -115,12 +115,7 @@ impl SystemPlan {
 
     /// The triangle that the solver reads: the named one as the view shows it, or the lower one.
     pub fn triangle(&self) -> Triangle {
-        match (self.request.triangle, self.candidate.view) {
-            (None, _) => Triangle::Lower,
-            (Some(promised), View::Plain) => promised,
-            (Some(Triangle::Lower), View::Transposed) => Triangle::Upper,
-            (Some(Triangle::Upper), View::Transposed) => Triangle::Lower,
-        }
+        triangle(self.request.triangle, self.candidate.view)
     }
 
     /// The part of the solver's matrix that holds the caller's numbers.
@@ -432,6 +427,7 @@ impl Choice for SystemPlan {
 
         let all_of_b = request.n * request.nrhs * request.dtype.size();
         let fetched = if b_placements == request.b { 0 } else { all_of_b - all_of_b / mesh.size() };
+        let factors = request.method != Method::Triangular && request.task != Task::Apply;
         let work = Work {
             brings_a: request.task != Task::Apply,
             returns_a: matches!(request.task, Task::Invert | Task::Factor),
@@ -439,8 +435,11 @@ impl Choice for SystemPlan {
             regrid: regrid.as_ref(),
             fetched,
             flops: flops(request, a.rows().cyclic().extent()),
-            factors: request.method != Method::Triangular && request.task != Task::Apply,
+            factors,
             prefers_tall: request.method == Method::Cholesky,
+            factors_upper: factors
+                && request.method == Method::Cholesky
+                && triangle(request.triangle, candidate.view) == Triangle::Upper,
         };
         let there_and_back = b.as_ref().map(|b| [b, x.as_ref().unwrap_or(b)]);
         let price = Price::of_system(&a, there_and_back, &work);
@@ -473,6 +472,16 @@ impl Choice for SystemPlan {
 
     fn beside(self, considered: &[Verdict]) -> Self {
         Self { considered: considered.to_vec(), ..self }
+    }
+}
+
+/// The triangle that a view shows where one is promised; the lower one if both are valid.
+fn triangle(promised: Option<Triangle>, view: View) -> Triangle {
+    match (promised, view) {
+        (None, _) => Triangle::Lower,
+        (Some(promised), View::Plain) => promised,
+        (Some(Triangle::Lower), View::Transposed) => Triangle::Upper,
+        (Some(Triangle::Upper), View::Transposed) => Triangle::Lower,
     }
 }
 
