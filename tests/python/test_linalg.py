@@ -163,8 +163,8 @@ def test_more_right_hand_sides_than_are_solved_for_at_a_time(grid):
 
 @pytest.mark.parametrize(("grid", "dtype"), [((1, 1), np.float32), ((2, 1), np.complex128)])
 def test_more_rows_than_are_solved_for_at_a_time(grid, dtype):
-    """So that triangular solves take several blocks, and inverses several stripes."""
-    n, tile, mesh = 2110, 64, make_mesh(*grid)
+    """So that triangular solves take several blocks and inverses several stripes, which begin elsewhere."""
+    n, tile, mesh = 2300, 96, make_mesh(*grid)
     for a, assume_a in (arbitrary(n, dtype), "gen"), (positive_definite(n, dtype), "pos"):
         check_inverse(a, linalg.inv(put(a, mesh, "x", "y"), assume_a=assume_a, tile=tile))
 
@@ -261,6 +261,19 @@ def test_a_shift_that_is_not_finite(solve, shift):
     mesh = make_mesh(2, 2)
     a, b = put(positive_definite(N, np.float64), mesh, "x", "y"), put(right_hand_side(N, 1, np.float64), mesh)
     x, status = solve(a, b, return_status=True, shift=shift)
+    assert int(status) == -1
+    assert all_nan(x)
+
+
+@pytest.mark.parametrize("solve", [meshsolve.potrs, meshsolve.lu_solve])
+def test_a_shift_to_numbers_that_are_too_large(solve):
+    """The one in the solver's last tile, so that a solver would end well."""
+    mesh = make_mesh(2, 2)
+    a = np.eye(N, dtype=np.float32)
+    a[-1, -1] = 3e38
+    x, status = solve(
+        put(a, mesh, "x", "y"), put(np.ones(N, np.float32), mesh), return_status=True, shift=3e38
+    )
     assert int(status) == -1
     assert all_nan(x)
 

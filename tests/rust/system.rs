@@ -372,6 +372,56 @@ fn lu_solves_on_all_grids_and_types() {
     }
 }
 
+/// Triangular solves by every candidate; what is not to be read, which may be the diagonal, is NaN.
+fn check_triangular_solves(
+    ty: Type,
+    grid: [u64; 2],
+    n: usize,
+    tile: u64,
+    [lower, unit, transposed]: [bool; 3],
+) {
+    let dominant = positive_definite(ty, n);
+    let scale = 1.0 / dominant.iter().flatten().map(|z| z[0].hypot(z[1])).fold(0.0, f64::max);
+    let element = |i: usize, j: usize| match (i == j, (i > j) == lower) {
+        (true, _) if unit => [1.0, 0.0],
+        (true, _) => ty.rounded([2.0, 0.0]),
+        (false, true) => ty.rounded(dominant[i][j].map(|part| part * scale)),
+        (false, false) => [0.0; 2],
+    };
+    let is_hidden = |i: usize, j: usize| if i == j { unit } else { (i > j) != lower };
+    let given: Dense = (0..n)
+        .map(|i| (0..n).map(|j| if is_hidden(i, j) { [f64::NAN; 2] } else { element(i, j) }).collect())
+        .collect();
+    let entered = |i, j| if transposed { element(j, i) } else { element(i, j) };
+    let a: Dense = (0..n).map(|i| (0..n).map(|j| entered(i, j)).collect()).collect();
+    let rhs = right_hand_sides(ty, n, 2);
+    let triangle = if lower { "\"lower\"" } else { "\"upper\"" };
+    let op = if transposed { "transpose" } else { "no_transpose" };
+    let text = request(ty, n, 2, grid, tile, ROWS_SHARDED, triangle)
+        .replace("\"log_det\":true", &format!(r#""op":"{op}","unit_diagonal":{unit}"#))
+        .replace("\"cholesky\"", "\"triangular\"");
+    for (name, plan) in candidates(&text) {
+        let what = format!("{ty:?} {grid:?} n={n} T={tile} {triangle} {op} unit {unit} {name}");
+        let solved = solve(ty, &plan, &given, &rhs, grid);
+        assert_eq!(solved.status, 0, "{what}");
+        assert_solves(ty, &a, &solved.x, &rhs, &what);
+    }
+}
+
+#[test]
+fn triangular_solves_on_all_grids() {
+    let to_four = (1..=4).flat_map(|rows| (1..=4).map(move |cols| [rows, cols]));
+    for (at, grid) in to_four.chain([[1, 8], [8, 1]]).enumerate() {
+        // Tiles that end with the shards, within them, and beyond them.
+        for (n, tile) in [(6, 4), (8, 3), (12, 3), (12, 8), (24, 5)] {
+            for forms in 0..8 {
+                let ty = [Type::F32, Type::F64, Type::C64, Type::C128][(at + n + forms) % 4];
+                check_triangular_solves(ty, grid, n, tile, [1, 2, 4].map(|bit| forms & bit != 0));
+            }
+        }
+    }
+}
+
 #[test]
 fn lu_moves_nothing_of_the_matrix_where_a_reading_is_free() {
     for grid in [[1, 2], [2, 1], [1, 8], [2, 2], [2, 4], [8, 2]] {
@@ -472,6 +522,25 @@ fn the_cheapest_candidate_is_taken() {
 
 /// Two devices along one axis: the solver is quickest on a grid of one column, and takes A as it stands or
 /// by one pass.
+#[test]
+fn the_lower_triangle_is_factored_where_that_is_cheaper() {
+    for (task, promised, view) in [
+        ("factor", "lower", "stages"),
+        ("factor", "upper", "stages, transposed"),
+        ("solve", "lower", "stages"),
+    ] {
+        for grid in ["[1,1]", "[1,2]", "[2,1]", "[2,2]"] {
+            let sides = if task == "solve" { r#","nrhs":1"# } else { "" };
+            let text = format!(
+                r#"{{"routine":"system","method":"cholesky","task":"{task}","dtype":"f64","n":16384,"grid":{grid},
+                    "tile":null,"triangle":"{promised}","layout":"stages"{sides}}}"#
+            );
+            let plan = Plan::new(&Request::from_json(&text).unwrap()).unwrap();
+            assert_eq!(name(&plan), view, "{text}");
+        }
+    }
+}
+
 #[test]
 fn ways_on_two_devices() {
     for (grid, keep_a, expected) in [

@@ -10,7 +10,7 @@
 
 use std::env;
 use std::ptr;
-use std::sync::{Arc, LazyLock, Once};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -130,16 +130,16 @@ fn give_back(released: Released<Participant>) {
 }
 
 fn start_watchdog() -> Result<(), Failure> {
-    static STARTED: Once = Once::new();
-    let mut outcome = Ok(());
-    STARTED.call_once(|| {
-        outcome = thread::Builder::new()
+    static IS_STARTED: Mutex<bool> = Mutex::new(false);
+    let mut is_started = IS_STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*is_started {
+        thread::Builder::new()
             .name("meshsolve-watchdog".into())
             .spawn(|| RENDEZVOUS.watch(give_back))
-            .map(drop)
-            .map_err(|error| Failure::internal(format!("cannot start the watchdog thread: {error}")));
-    });
-    outcome
+            .map_err(|error| Failure::internal(format!("cannot start the watchdog thread: {error}")))?;
+        *is_started = true;
+    }
+    Ok(())
 }
 
 /// Operand 0: where this device stands.

@@ -83,7 +83,8 @@ pub unsafe extern "C" fn meshsolve_plan(request: *const c_char) -> *mut c_char {
 }
 
 /// Tells the library about the process, or asks it something: a message in JSON (see
-/// [`crate::runtime`]) to a reply in JSON, or to `{"error": …}` as from [`meshsolve_plan`].
+/// [`crate::runtime`]) to a reply in JSON, or to `{"error": …}` as from [`meshsolve_plan`]. Never null; free it with
+/// [`meshsolve_free`].
 ///
 /// # Safety
 /// `message` must be text terminated by zero, or null.
@@ -116,10 +117,10 @@ unsafe fn answer(
     CString::new(reply).unwrap_or_default().into_raw()
 }
 
-/// Frees a reply of [`meshsolve_plan`].
+/// Frees a reply of [`meshsolve_plan`] or [`meshsolve_runtime`].
 ///
 /// # Safety
-/// `reply` must come from [`meshsolve_plan`] and be used no more, or be null.
+/// `reply` must come from one of these and be used no more, or be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn meshsolve_free(reply: *mut c_char) {
     if !reply.is_null() {

@@ -211,12 +211,14 @@ impl NcclGroup {
             commName: name.as_ptr(),
             ..Default::default()
         };
+        // Before the first vote, which the others then miss: no rank may keep a group that another has not.
+        let lane = Lane::new()?;
         let voting = split_communicator(nccl, communicator, 0, int(member.rank)?, config, who)?;
         let votes = Votes::new(nccl, voting, size(member.rank)?, size(member.size)?)?;
         Ok(Self {
             nccl,
             communicator,
-            lane: Mutex::new(Lane::new()?),
+            lane: Mutex::new(lane),
             votes: Mutex::new(votes),
             rank: member.rank,
             size: member.size,

@@ -420,6 +420,9 @@ impl Finite for f64 {
 /// # Safety
 /// As for [`Device::launch`].
 unsafe fn find_anywhere<R: Finite>(args: &FindAnywhereArgs) {
+    if args.count == 0 {
+        return;
+    }
     // SAFETY: the numbers and the flag are there.
     unsafe {
         let numbers = std::slice::from_raw_parts(pointer::<R>(args.buf), at(args.count));

@@ -274,13 +274,14 @@ fn table(context: sys::CUcontext, words: &Arc<[u32]>) -> Result<Buffer> {
     }
     let bytes = size_of_val(&**words);
     let mut address = 0;
-    // SAFETY: the driver fills the address; then as many bytes as were allocated are copied. The copy
-    // is done when the call returns.
+    // SAFETY: the driver fills the address; then as many bytes as were allocated are copied. The copy from
+    // ordinary memory may go on after its call, on the default stream, and is waited for: no stream of ours would.
     unsafe {
         check(sys::cuMemAlloc_v2(&raw mut address, bytes.max(1)), || {
             format!("allocating a table of {bytes} bytes")
         })?;
         check(sys::cuMemcpyHtoD_v2(address, words.as_ptr().cast(), bytes), || "copying a table".into())?;
+        check(sys::cuStreamSynchronize(std::ptr::null_mut()), || "waiting for a table".into())?;
     }
     // SAFETY: this memory is never given back and never written again.
     let buffer = unsafe { Buffer::from_raw(address as *mut u8, bytes as u64) };

@@ -59,6 +59,12 @@ impl BlockCyclic {
         GlobalElement((l.0 / self.tile * self.procs + proc) * self.tile + l.0 % self.tile)
     }
 
+    /// Elements that are dealt out evenly, as long as there are so many: whole tiles, at most `widest` on each process or
+    /// one where a tile is wider.
+    pub fn stripe(&self, widest: u64) -> u64 {
+        (widest / self.tile).max(1) * self.tile * self.procs
+    }
+
     /// Elements that process `proc` owns.
     pub fn count(&self, proc: u64) -> u64 {
         numroc(self.extent, self.tile, proc, self.procs)

@@ -77,8 +77,7 @@ impl Sides {
 
     /// Those of a triangular solve in blocks (see [`crate::solver::DistributedMatrix::stripes`]).
     pub fn first_stripe(cols: BlockCyclic) -> Self {
-        let width = (WIDEST_STRIPE / cols.tile()).max(1) * cols.tile() * cols.procs();
-        Self { nrhs: cols.extent().min(width), width: cols.tile().min(cols.extent()) }
+        Self { nrhs: cols.extent().min(cols.stripe(WIDEST_STRIPE)), width: cols.tile().min(cols.extent()) }
     }
 
     /// Those that a process column solves for at a time.
@@ -149,8 +148,8 @@ impl Square {
         3 * self.dtype.size() * self.rows().max(self.cols()) * sides.stripe()
     }
 
-    /// A triangular solve, for right-hand sides in tiles no wider than the matrix's: a half of the matrix,
-    /// gathered and dealt out, and slabs of it.
+    /// A triangular solve, for right-hand sides in tiles no wider than the matrix's: a quarter of the matrix,
+    /// gathered, the process's share of a quarter, and slabs.
     pub fn trsm(&self) -> u64 {
         let [procs_along_rows, procs_along_cols] = [self.grid.rows(), self.grid.cols()];
         let half = self.tiles().div_ceil(2);

@@ -116,22 +116,24 @@ impl<'a> Square<'a> {
         rank.complete(plan, work)?;
         let (mut row_map, mut col_map) = (self.row_map, self.col_map);
         if unit_diagonal {
-            // A diagonal that is not read may hold anything: rows or columns one less leave it out.
-            match part {
-                Triangle::Lower => row_map.base += 1,
-                _ => col_map.base += 1,
-            }
+            // A diagonal that is not read may hold anything: rows or columns counted from one less leave it out.
+            // The matrix ends one earlier then.
+            let map = if *part == Triangle::Lower { &mut row_map } else { &mut col_map };
+            (map.base, map.limit) = (map.base + 1, map.limit.saturating_sub(1));
         }
         rank.device.find_non_finite(&solver_view(plan, work), row_map, col_map, *part, flag)
     }
 
-    /// Adds a multiple of the identity, to the caller's elements only; one that is not finite sets the word `flag`.
+    /// Adds a multiple of the identity, to the caller's elements only; one that is not finite, or leads to what is
+    /// not, sets the word `flag`.
     pub(super) fn shift(&self, work: Buffer, shift: Buffer, flag: Buffer) -> Result<()> {
-        let Self { plan, rank, .. } = self;
+        let Self { plan, rank, part, .. } = self;
         rank.device.find_non_finite_anywhere(plan.dtype(), shift, flag)?;
         let at = plan.grid().coordinate(rank.communicator.rank());
         let (rows, cols) = (plan.rows().original_map(at.row), plan.cols().original_map(at.col));
-        rank.device.add_to_diagonal(&solver_view(plan, work), rows, cols, shift)
+        let view = solver_view(plan, work);
+        rank.device.add_to_diagonal(&view, rows, cols, shift)?;
+        rank.device.find_non_finite(&view, self.row_map, self.col_map, *part, flag)
     }
 
     /// Fills the solver's buffer with the identity; if there is a guard, only where that word is not 0.

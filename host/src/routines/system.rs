@@ -17,7 +17,7 @@ const PHASE_BYTES: u64 = 16;
 
 /// Runs the plan on this rank. Collective; every rank returns the same error or none.
 ///
-/// Nothing here waits for the device: what only the device knows (non-finite input, a failed
+/// Nothing here waits for the device, but for keeping a few calls of a library ahead of it: what only the device knows (non-finite input, a failed
 /// factorisation) becomes the status word, and NaN in every result. The status is −1 for non-finite
 /// input. A positive one is a row of A, counted from 1, and tells where the solver stopped: at the first
 /// leading minor of that order which is not positive definite, at the first pivot that is zero, or at the
@@ -71,7 +71,6 @@ fn scratch<'d>(
     named: &Named<'_>,
 ) -> Result<(Scratch<'d>, [u64; 5])> {
     let matrix = distributed(plan.a(), solver_buffer(named));
-    // A library's workspace grows with the right-hand sides, so that they come in batches.
     let rhs = right_hand_sides(plan, &matrix, named, rank);
     let request = plan.request();
     let mut workspace = match request.method {
@@ -80,17 +79,23 @@ fn scratch<'d>(
         Method::Lu => solver.lu_factor_scratch(&matrix)?,
         Method::Triangular => 0,
     };
-    if rhs.cols.extent() > 0 && plan.substitutes() {
-        let (_, rhs) = rhs.stripes(rank, WIDEST_STRIPE)[0];
-        for substitution in substitutions(plan, solver, rank) {
-            workspace = substitution.scratch(&matrix, &rhs)?.max(workspace);
+    // A library's workspace may grow with the right-hand sides, which therefore come a few at a time.
+    let mut widths = Vec::new();
+    for rhs in portions(plan, &rhs, rank).into_iter().map(|(_, rhs)| rhs) {
+        if rhs.cols.extent() == 0 || widths.contains(&rhs.cols) {
+            continue;
         }
-    } else if rhs.cols.extent() > 0 {
-        let rhs = rhs.batches(rank, WIDEST_BATCH)[0];
-        workspace = workspace.max(match request.method {
-            Method::Lu => solver.lu_solve_scratch(&matrix, &rhs)?,
-            _ => solver.cholesky_solve_scratch(plan.triangle(), &matrix, &rhs)?,
-        });
+        widths.push(rhs.cols);
+        let mut needs = |bytes: u64| workspace = bytes.max(workspace);
+        if plan.substitutes() {
+            for substitution in substitutions(plan, solver, rank) {
+                needs(substitution.scratch(&matrix, &rhs)?);
+            }
+        } else if request.method == Method::Lu {
+            needs(solver.lu_solve_scratch(&matrix, &rhs)?);
+        } else {
+            needs(solver.cholesky_solve_scratch(plan.triangle(), &matrix, &rhs)?);
+        }
     }
     let sizes = [
         workspace.next_multiple_of(16),
@@ -126,6 +131,14 @@ fn no_columns(a: &DistributedMatrix, rank: u64) -> DistributedMatrix {
 /// The solver's buffer of an inverse.
 fn inverse_buffer(named: &Named<'_>) -> Buffer {
     named.output("x_work").or_else(|| named.output("x")).expect("an inverse has a buffer")
+}
+
+/// The right-hand sides that are solved for at a time, each with how many come before them, as far as that matters.
+fn portions(plan: &SystemPlan, rhs: &DistributedMatrix, rank: u64) -> Vec<(u64, DistributedMatrix)> {
+    if plan.substitutes() {
+        return rhs.stripes(rank, WIDEST_STRIPE);
+    }
+    rhs.batches(rank, WIDEST_BATCH).into_iter().map(|rhs| (0, rhs)).collect()
 }
 
 /// The solves with triangular matrices that X comes by.
@@ -314,21 +327,18 @@ impl System<'_> {
     ) -> Result<()> {
         let Self { plan, solver, workspace, .. } = *self;
         let (rank, request) = (self.rank.communicator.rank(), plan.request());
-        if plan.substitutes() {
-            // Columns of the identity are zero above the diagonal; of a permutation they are not.
-            let of_identity = request.task == Task::Invert && request.method == Method::Cholesky;
-            for (before, rhs) in &rhs.stripes(rank, WIDEST_STRIPE) {
+        // Columns of the identity are zero above the diagonal; of a permutation they are not.
+        let of_identity = request.task == Task::Invert && request.method == Method::Cholesky;
+        for (before, rhs) in &portions(plan, rhs, rank) {
+            if plan.substitutes() {
+                let first = if of_identity { *before } else { 0 };
                 for substitution in substitutions(plan, solver, rank) {
-                    let first = if of_identity { *before } else { 0 };
                     substitution.run(matrix, rhs, first, workspace)?;
                 }
-            }
-            return Ok(());
-        }
-        for rhs in &rhs.batches(rank, WIDEST_BATCH) {
-            match request.method {
-                Method::Lu => solver.lu_solve(matrix, pivots, rhs, workspace, info)?,
-                _ => solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info)?,
+            } else if request.method == Method::Lu {
+                solver.lu_solve(matrix, pivots, rhs, workspace, info)?;
+            } else {
+                solver.cholesky_solve(plan.triangle(), matrix, rhs, workspace, info)?;
             }
         }
         Ok(())

@@ -7,8 +7,9 @@ use std::ops::Range;
 
 /// A triangular solve op(A)·X = B on one rank, in blocks of rows (Golub and Van Loan, Matrix Computations, 3.1).
 ///
-/// cuBLASMp 0.10.0 asks for workspace of a quarter of all of A, and more, for a solve at once; for blocks it is a
-/// quarter of one, and what products take.
+/// For a solve at once cuBLASMp 0.10.0 asks for workspace of a quarter of all of A and of a quarter of what the process
+/// holds of it, and more (see [`crate::plan::workspace::Square::trsm`]); for blocks it is as much of one, and what
+/// products take.
 #[derive(Clone, Copy)]
 pub struct TriangularSolve<'a> {
     /// The rank.

@@ -145,8 +145,7 @@ impl DistributedMatrix {
     /// The matrix cut into parts of whole tiles, on the rank `rank`, with what comes before each: at most `widest`
     /// columns on each process column, or a tile where that is wider. At least one part; the first has most columns.
     pub fn stripes(&self, rank: u64, widest: u64) -> Vec<(u64, Self)> {
-        let (extent, tile, procs) = (self.cols.extent(), self.cols.tile(), self.cols.procs());
-        let width = (widest / tile).max(1) * tile * procs;
+        let (extent, width) = (self.cols.extent(), self.cols.stripe(widest));
         let firsts = (0..extent.div_ceil(width).max(1)).map(|stripe| stripe * width);
         firsts
             .map(|first| (first, self.part(rank, 0..self.rows.extent(), first..extent.min(first + width))))

@@ -212,6 +212,19 @@ fn view(dtype: DType, data: Buffer, ld: u64, rows: u64, cols: u64) -> MatrixView
     MatrixView { dtype, data, leading_dimension: ld, rows, cols }
 }
 
+#[test]
+fn nothing_is_finite() {
+    let mut flag = Memory::of(&[0_i32]);
+    let word = flag.buffer().slice(0, 4);
+    for device in [&CpuDevice::new() as &dyn Device, &EmulatorDevice::new(Order::Forward)] {
+        for dtype in [DType::F32, DType::C128] {
+            device.find_non_finite_anywhere(dtype, Buffer::EMPTY, word).unwrap();
+            device.fill(dtype, Buffer::EMPTY, dtype.nan_bits(), None).unwrap();
+        }
+    }
+    assert_eq!(flag.0[0], 0);
+}
+
 proptest! {
     #![proptest_config(cases())]
 

@@ -118,7 +118,7 @@ fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
                     let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
                     let product =
                         Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
-                    // Batches of right-hand sides as routines make them; the last one those of an inverse.
+                    // Right-hand sides of one tile for each process column, as routines have them at a time.
                     for width in [1, 16, tile.min(1024), tile] {
                         let sides = [width * cols, width];
                         let b = matrix(sides[0], sides[1]);

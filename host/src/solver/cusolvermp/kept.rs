@@ -47,8 +47,8 @@ pub fn counters() -> Counters {
 /// Bytes of the device memory that stands in for buffers of length 0.
 const SPARE_BYTES: usize = 256;
 
-/// Host workspaces in turn. Two library calls make a solve, so that a third solve waits on the host if
-/// the first is not done.
+/// Host workspaces in turn: the host is at most so many calls that need one ahead of the device. Two such calls make
+/// a solve.
 const HOST_WORKSPACES: usize = 4;
 
 /// The libraries and a device's handles in them.
@@ -123,6 +123,8 @@ pub(super) struct Kept {
     /// Which of `host` was used last.
     last_host: usize,
     spare: u64,
+    /// What a call without host workspace gets.
+    no_memory: Box<[u128; 1]>,
 }
 
 // SAFETY: the library's objects and the driver's may be used from any thread, one at a time; `Kept` is
@@ -186,6 +188,7 @@ impl Kept {
             host,
             last_host: 0,
             spare,
+            no_memory: Box::default(),
         })
     }
 
@@ -336,13 +339,16 @@ impl Kept {
     }
 
     /// Calls the library with a block of `bytes` bytes of host memory, which it may use until `stream`
-    /// has passed the call.
+    /// has passed the call. Where it needs none the address is still not null.
     pub(super) fn with_host_workspace(
         &mut self,
         stream: sys::CUstream,
         bytes: usize,
         call: impl FnOnce(*mut c_void) -> Outcome,
     ) -> Outcome {
+        if bytes == 0 {
+            return call(self.no_memory.as_mut_ptr().cast());
+        }
         self.last_host = (self.last_host + 1) % HOST_WORKSPACES;
         let workspace = &mut self.host[self.last_host];
         workspace.make_room(bytes).map_err(Failure::Other)?;
@@ -362,12 +368,12 @@ impl HostWorkspace {
         Ok(Self { memory: Vec::new(), done })
     }
 
-    /// Waits until the last user is done, then sees to at least `bytes` bytes, never none.
+    /// Waits until the last user is done, then sees to at least `bytes` bytes.
     fn make_room(&mut self, bytes: usize) -> Result<()> {
         // SAFETY: the event is live; one that was never recorded counts as over.
         let result = unsafe { sys::cuEventSynchronize(self.done) };
         cuda::check(result, || "waiting for an earlier call of the solver".into())?;
-        let words = bytes.div_ceil(size_of::<u128>()).max(1);
+        let words = bytes.div_ceil(size_of::<u128>());
         if self.memory.len() < words {
             // Nothing of the old contents is needed, so the old block goes before the new one comes.
             self.memory = Vec::new();

@@ -180,8 +180,7 @@ pub(super) fn triangular_solve<T: Element>(form: Triangular, a: &[T], b: &mut [T
     let (a, conj) = view(form.op, a, (n, n));
     let b = MatMut::from_column_major_slice_mut(b, n, cols);
     let threads = faer::get_global_parallelism();
-    let lower = (form.triangle == Triangle::Lower) == (form.op == Op::NoTranspose);
-    match (lower, form.diagonal) {
+    match (form.is_forward(), form.diagonal) {
         (true, Diagonal::NonUnit) => solve_lower_triangular_in_place_with_conj(a, conj, b, threads),
         (true, Diagonal::Unit) => solve_unit_lower_triangular_in_place_with_conj(a, conj, b, threads),
         (false, Diagonal::NonUnit) => solve_upper_triangular_in_place_with_conj(a, conj, b, threads),
