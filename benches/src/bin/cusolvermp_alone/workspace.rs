@@ -115,17 +115,23 @@ fn ask(arguments: &Arguments, rank: u64) -> Result<(), Failure> {
                         let problem = Eigenproblem { a: &a, metric, vectors };
                         say(call, [0; 2], solver.eigen_scratch(problem)?);
                     }
-                    let form = Triangular { triangle, op: Op::NoTranspose, diagonal: Diagonal::NonUnit };
-                    let product =
-                        Product { op_a: Op::NoTranspose, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
-                    // Right-hand sides of one tile for each process column, as routines have them at a time.
-                    for width in [1, 16, tile.min(1024), tile] {
-                        let sides = [width * cols, width];
+                    // One right-hand side, and those of one tile for each process column.
+                    let widths = [1, 16, tile.min(1024), tile];
+                    let mut all_sides = vec![[1, 1]];
+                    all_sides.extend(widths.map(|width| [width * cols, width]));
+                    all_sides.dedup();
+                    for sides in all_sides {
                         let b = matrix(sides[0], sides[1]);
                         say("potrs", sides, solver.cholesky_solve_scratch(triangle, &a, &b)?);
                         say("getrs", sides, solver.lu_solve_scratch(&a, &b)?);
-                        say("trsm", sides, solver.triangular_scratch(form, &a, &b)?);
-                        say("gemm", sides, solver.multiply_scratch(product, &a, &b, &b)?);
+                        for (op, trsm, gemm) in
+                            [(Op::NoTranspose, "trsm", "gemm"), (Op::ConjugateTranspose, "trsm-c", "gemm-c")]
+                        {
+                            let form = Triangular { triangle, op, diagonal: Diagonal::NonUnit };
+                            let product = Product { op_a: op, op_b: Op::NoTranspose, alpha: 1.0, beta: 0.0 };
+                            say(trsm, sides, solver.triangular_scratch(form, &a, &b)?);
+                            say(gemm, sides, solver.multiply_scratch(product, &a, &b, &b)?);
+                        }
                     }
                 }
             }
