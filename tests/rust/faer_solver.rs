@@ -284,7 +284,7 @@ fn triangular_solves_with_the_factors_of_lu_solve_transposed_systems() {
         for op in [Op::Transpose, Op::ConjugateTranspose] {
             let solve = |triangle, diagonal, b: &Dense| {
                 let form = Triangular { triangle, op, diagonal };
-                triangular(&Threads, deal, [1, 0], &[form], |_| solved.factor.clone(), b).remove(0)
+                triangular(&Threads, deal, (1, None), &[form], |_| solved.factor.clone(), b).remove(0)
             };
             let y = solve(Triangle::Upper, Diagonal::NonUnit, &b);
             let mut x = solve(Triangle::Lower, Diagonal::Unit, &y);

@@ -8,6 +8,7 @@ use crate::dense::{
 use meshsolve::DType;
 use meshsolve::device::Buffer;
 use meshsolve::layout::{BlockCyclic, ProcessGrid};
+use meshsolve::plan::Substitution;
 use meshsolve::routines::TriangularSolve;
 use meshsolve::solver::{
     Diagonal, DistributedMatrix, Eigenproblem, Op, Product, Solver, Triangle, Triangular, pivot_bytes,
@@ -281,11 +282,12 @@ pub fn lu(ranks: &impl Ranks, deal: Deal, a: &Dense, b: &Dense) -> Solved {
 }
 
 /// Solves op(A)·X = B for each of `forms` in turn, each with what it gets by `a` and `b`; A must stay as it was.
-/// So many rows of tiles on each process are solved for at a time, times the ranks. Rows of B before `first` are zero.
+/// So many rows of tiles on each process are solved for at a time, times the ranks. With `lower_from`, B has the columns
+/// from that one on of a lower triangular matrix.
 pub fn triangular(
     ranks: &impl Ranks,
     deal: Deal,
-    [blocks, first]: [u64; 2],
+    (blocks, lower_from): (u64, Option<u64>),
     forms: &[Triangular],
     a: impl Fn(Triangular) -> Dense + Sync,
     b: &Dense,
@@ -296,9 +298,10 @@ pub fn triangular(
             let (a_part, b_part) = (Part::new(rank, square, &a(form)), Part::new(rank, deal, b));
             let (a_matrix, b_matrix) = (a_part.matrix(), b_part.matrix());
             let block = blocks * (deal.tile[0] * deal.grid[0] * deal.grid[1]) as u64;
-            let solve = TriangularSolve { rank: rank.number as u64, solver: rank.solver, form, block };
-            let scratch = rank.scratch(solve.scratch(&a_matrix, &b_matrix));
-            solve.run(&a_matrix, &b_matrix, first, scratch.buffer).unwrap();
+            let substitution = Substitution { form, n: a_matrix.rows.extent(), block };
+            let solve = TriangularSolve { rank: rank.number as u64, solver: rank.solver, substitution };
+            let scratch = rank.scratch(solve.scratch(&a_matrix, &b_matrix, lower_from));
+            solve.run(&a_matrix, &b_matrix, lower_from, scratch.buffer).unwrap();
             rank.assert_within(&scratch);
             a_part.assert_untouched(rank);
             b_part.elements(rank)
@@ -571,9 +574,10 @@ pub fn check_triangular(ranks: &impl Ranks, deal: Deal, n: usize, nrhs: usize) -
     }
     let b = Dense::arbitrary(n, nrhs, deal.dtype, 5);
     let hide = |form| triangular_matrix(n, deal.dtype, form, NAN);
-    let half_empty = Dense::from_fn(n, nrhs, |i, j| if i < n / 2 { (0.0, 0.0) } else { b.at(i, j) });
-    // All rows at once, as few as possible, and those without the first ones.
-    let cases = [([1 << 20, 0], &b), ([1, 0], &b), ([1, n as u64 / 2], &half_empty)];
+    let from = n / 3;
+    let lower = Dense::from_fn(n, nrhs, |i, j| if i < from + j { (0.0, 0.0) } else { b.at(i, j) });
+    // All rows at once, as few as possible, and those without the zeros above a diagonal.
+    let cases = [((1 << 20, None), &b), ((1, None), &b), ((1, Some(from as u64)), &lower)];
     let mut worst = 0.0_f64;
     let solutions = cases.into_iter().flat_map(|(blocks, b)| {
         let solutions = triangular(ranks, deal, blocks, &forms, hide, b);

@@ -59,6 +59,11 @@ impl BlockCyclic {
         GlobalElement((l.0 / self.tile * self.procs + proc) * self.tile + l.0 % self.tile)
     }
 
+    /// Another extent dealt out alike.
+    pub fn of_extent(&self, extent: u64) -> Self {
+        Self { extent, ..*self }
+    }
+
     /// Elements that are dealt out evenly, as long as there are so many: whole tiles, at most `widest` on each process or
     /// one where a tile is wider.
     pub fn stripe(&self, widest: u64) -> u64 {

@@ -6,7 +6,7 @@ use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way, eigen_flops};
 use super::request::{EigenRequest, EigenTask, Layout, Placements};
 use super::tile::suggest_eigen_tile;
-use super::workspace::{Square, Workspace, gemm};
+use super::workspace::{Square, Workspace, gemm, gemm_transposed};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
 use crate::layout::ProcessGrid;
@@ -180,7 +180,10 @@ impl EigenPlan {
         let eigen = if metric { a.sygvd(vectors).max(a.potrf()) } else { a.syevd(vectors) };
         // Vᴴ·B, and V times that.
         let rows = self.a.rows().cyclic();
-        let products = self.b.as_ref().map_or(0, |b| gemm(dtype, rows, b.cols().cyclic(), rows.tile()));
+        let products = self.b.as_ref().map(|b| b.cols().cyclic()).map_or(0, |sides| {
+            let cols = self.a.cols().cyclic();
+            gemm_transposed(dtype, rows, cols, sides).max(gemm(dtype, rows, sides, rows.tile()))
+        });
         eigen.max(products)
     }
 

@@ -18,6 +18,7 @@ mod product;
 mod redistribute;
 mod regrid;
 mod request;
+mod substitution;
 mod system;
 mod tile;
 pub mod workspace;
@@ -39,6 +40,7 @@ pub use request::{
 };
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
+pub use substitution::{Step, Substitution};
 pub use system::SystemPlan;
 pub use tile::{suggest_eigen_tile, suggest_tile};
 use workspace::Workspace;

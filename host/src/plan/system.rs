@@ -6,13 +6,15 @@ use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Work, flops};
 use super::regrid::Regrid;
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
+use super::substitution::{Step, Substitution};
 use super::tile::{gcd, suggest_tile};
-use super::workspace::{Sides, Square, WIDEST_BATCH, Workspace, gemm};
+use super::workspace::{Sides, Square, WIDEST_BATCH, Workspace, gemm, gemm_transposed};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
 use crate::layout::{BlockCyclic, ProcessGrid};
 use crate::solver::{Diagonal, Op, Triangle, Triangular};
 use crate::{DType, Result};
+use std::ops::Range;
 
 /// A phase in f64, real and imaginary part.
 const PHASE_BYTES: u64 = 16;
@@ -147,29 +149,29 @@ impl SystemPlan {
         }
     }
 
-    /// Whether X comes by solves with triangular matrices, each in blocks with products between, instead of the
-    /// library's call for a factored matrix: where a factor enters transposed, and for many right-hand sides, of
-    /// which the library takes a few at a time. LU's call also interchanges rows, which for an inverse is not needed:
-    /// there B is the permutation.
+    /// Whether X comes by [`SystemPlan::substitutions`] instead of the library's call for a factored matrix.
+    ///
+    /// So do transposed solves by LU, which the library has not, and inverses: that by Cholesky factors can leave out
+    /// zeros, and that by LU solves with the permutation, for which no rows have to be interchanged. Many right-hand
+    /// sides do on one process, where two such solves take half of potrs' time (2048 on an H200, n = 16384); on
+    /// several, products with a transposed matrix would ask for much workspace.
     pub fn substitutes(&self) -> bool {
-        let many = || self.b.as_ref().is_some_and(|b| b.cols().cyclic().count(0) > WIDEST_BATCH);
+        let are_many = || self.b.as_ref().is_some_and(|b| b.cols().cyclic().count(0) > WIDEST_BATCH);
         match (self.request.method, self.request.task) {
             (Method::Triangular, _) | (_, Task::Invert) => true,
-            (Method::Cholesky, _) => many(),
+            (Method::Cholesky, _) => self.grid().size() == 1 && are_many(),
             (Method::Lu, _) => self.request.op != Op::NoTranspose,
         }
     }
 
-    /// The triangular matrices of those solves, in the order of the solves: op(A) is their product. Of LU's factors
-    /// without the permutation.
-    pub fn substitutions(&self) -> Vec<Triangular> {
+    /// The solves with triangular matrices that X comes by, one after the other: op(A) is their product, but for LU's
+    /// permutation.
+    pub fn substitutions(&self) -> Vec<Substitution> {
         let (triangle, op) = (self.triangle(), self.request.op);
-        let form = |triangle, op, diagonal| Triangular { triangle, op, diagonal };
         let (stored, ones) = (Diagonal::NonUnit, Diagonal::Unit);
-        match self.request.method {
+        let forms = match self.request.method {
             Method::Triangular => {
-                let diagonal = if self.request.unit_diagonal { ones } else { stored };
-                vec![form(triangle, self.op(), diagonal)]
+                vec![(triangle, self.op(), if self.request.unit_diagonal { ones } else { stored })]
             }
             // A = L·Lᴴ or Uᴴ·U.
             Method::Cholesky => {
@@ -177,22 +179,25 @@ impl SystemPlan {
                     Triangle::Lower => [Op::NoTranspose, Op::ConjugateTranspose],
                     Triangle::Upper => [Op::ConjugateTranspose, Op::NoTranspose],
                 };
-                vec![form(triangle, first, stored), form(triangle, second, stored)]
+                vec![(triangle, first, stored), (triangle, second, stored)]
             }
             // P·A = L·U, and op(A) = op(U)·op(L)·P.
             Method::Lu if op == Op::NoTranspose => {
-                vec![form(Triangle::Lower, op, ones), form(Triangle::Upper, op, stored)]
+                vec![(Triangle::Lower, op, ones), (Triangle::Upper, op, stored)]
             }
-            Method::Lu => vec![form(Triangle::Upper, op, stored), form(Triangle::Lower, op, ones)],
-        }
+            Method::Lu => vec![(Triangle::Upper, op, stored), (Triangle::Lower, op, ones)],
+        };
+        let n = self.a.rows().cyclic().extent();
+        // Few enough rows for little workspace, enough to keep the devices busy.
+        let block = SUBSTITUTED.next_multiple_of(self.tile * lcm(self.grid().rows(), self.grid().cols()));
+        let substitution =
+            |(triangle, op, diagonal)| Substitution { form: Triangular { triangle, op, diagonal }, n, block };
+        forms.into_iter().map(substitution).collect()
     }
 
-    /// Rows that are solved for at a time with a triangular matrix: few enough for little workspace, enough to
-    /// keep the devices busy.
-    pub fn substitution_block(&self) -> u64 {
-        let (rows, cols) = (self.grid().rows(), self.grid().cols());
-        let smallest = self.tile * lcm(rows, cols);
-        SUBSTITUTED.next_multiple_of(smallest)
+    /// Right-hand sides on a process column that are solved for at a time by substitution.
+    pub fn stripe(&self) -> u64 {
+        if self.grid().size() == 1 { STRIPE_OF_ONE } else { STRIPE_OF_SEVERAL }
     }
 
     /// The request.
@@ -271,27 +276,44 @@ impl SystemPlan {
         };
         let sides = sides.map(|sides| sides.cols().cyclic()).filter(|cols| cols.extent() > 0);
         let solve = sides.map_or(0, |cols| match method {
-            _ if self.substitutes() => {
-                let forms = self.substitutions().into_iter();
-                forms.map(|form| self.substitution(form, Sides::first_stripe(cols))).fold(0, u64::max)
-            }
+            _ if self.substitutes() => self.workspace_of_substitutions(cols),
             Method::Lu => a.getrs(Sides::first_batch(cols)),
             _ => a.potrs(Sides::first_batch(cols)),
         });
         factor.max(solve)
     }
 
-    /// Workspace of a triangular solve in blocks.
-    fn substitution(&self, form: Triangular, sides: Sides) -> u64 {
-        let (a, block) = (Square::of(&self.a), self.substitution_block());
-        if a.n <= block {
-            return a.trsm();
-        }
-        // The largest part that is still to be solved for.
-        let rest = if form.is_forward() { a.n - block } else { (a.n - 1) / block * block };
-        let rows = BlockCyclic::new(rest, a.tile, a.grid.rows());
-        let cols = BlockCyclic::new(sides.nrhs, sides.width, a.grid.cols());
-        Square { n: block, ..a }.trsm().max(gemm(a.dtype, rows, cols, a.tile))
+    /// Workspace of triangular solves in blocks for the right-hand sides in `cols`.
+    fn workspace_of_substitutions(&self, cols: BlockCyclic) -> u64 {
+        let a = Square::of(&self.a);
+        let columns = cols.extent().min(cols.stripe(self.stripe()));
+        let along = |extent, procs| BlockCyclic::new(extent, a.tile, procs);
+        let length = |range: &Range<u64>| range.end - range.start;
+        let of_step = |form: Triangular, step: Step| {
+            let block = length(&step.rows);
+            let trsm = Square { n: block, ..a }.trsm();
+            if step.rest.is_empty() {
+                return trsm;
+            }
+            let (rest, sides) = (length(&step.rest), cols.of_extent(step.columns));
+            let gemm = match form.op {
+                Op::NoTranspose => gemm(a.dtype, along(rest, a.grid.rows()), sides, a.tile),
+                Op::Transpose | Op::ConjugateTranspose => {
+                    gemm_transposed(a.dtype, along(block, a.grid.rows()), along(rest, a.grid.cols()), sides)
+                }
+            };
+            trsm.max(gemm)
+        };
+        let of_solve = |solve: Substitution| {
+            let steps = solve.steps(columns, self.inverts_identity().then_some(0));
+            steps.map(|step| of_step(solve.form, step)).fold(0, u64::max)
+        };
+        self.substitutions().into_iter().map(of_solve).fold(0, u64::max)
+    }
+
+    /// Whether B is the identity, whose zeros substitution may leave out.
+    pub fn inverts_identity(&self) -> bool {
+        self.request.task == Task::Invert && self.request.method == Method::Cholesky
     }
 
     /// What each device passes in.
@@ -519,6 +541,10 @@ fn reading(
 
 /// Rows in a block of a triangular solve, rounded up to whole tiles of all processes.
 const SUBSTITUTED: u64 = 2048;
+/// Right-hand sides of a substitution at a time, rounded down to whole tiles. On one process more take no less time
+/// each; on several, products with a transposed matrix move it, and more share that.
+const STRIPE_OF_ONE: u64 = 2048;
+const STRIPE_OF_SEVERAL: u64 = 16_384;
 
 fn lcm(a: u64, b: u64) -> u64 {
     a / gcd(a, b) * b

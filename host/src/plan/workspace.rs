@@ -4,16 +4,17 @@
 //! what they said: cuSOLVERMp 0.9.1 and cuBLASMp 0.10.0 with NCCL 2.29.7 on an H200, for all types, orders of
 //! 8192, 20 000 and 65 536, tiles of 256 to 2048, the grids 1×1, 1×2, 2×1, 2×2, 1×4, 4×1, 2×4, 4×2 and 3×2, and
 //! one tile of right-hand sides for each process column. The record lies in `benches/results/workspace.csv`, and
-//! a test holds every line of it to 10 %: [`Square::potrs`], [`Square::trsm`], [`Square::sygst`] and [`gemm`]
+//! a test holds every line of it to 10 % or 256 KiB: [`Square::potrs`], [`Square::trsm`], [`Square::sygst`] and [`gemm`]
 //! agree to the last few bytes. Beyond the record nothing is promised; in particular nobody asked for less than
 //! four tiles, for grids of three, five or more than eight processes, for [`Square::sygvd`], and for what
-//! `trsm` and `gemm` need of matrices that enter transposed.
+//! [`gemm_transposed`] needs of matrices that are not square.
 //!
 //! All formulas count elements of the rank that needs most, in whole tiles where the libraries do, and grow
 //! with the order. The exception is the choice of [`Square::potrs`] and [`Square::getrs`] between two methods
 //! for wide right-hand sides.
 
 use super::MatrixPlan;
+use super::tile::gcd;
 use crate::DType;
 use crate::layout::{BlockCyclic, ProcessGrid};
 
@@ -25,8 +26,6 @@ const SMALL_BYTES: u64 = 256;
 /// Right-hand sides on a process column that a routine solves for at a time: as many as cuSOLVERMp does itself, and
 /// few enough for it not to leave them to `trsm`.
 pub const WIDEST_BATCH: u64 = 512;
-/// The same for triangular solves in blocks, rounded to whole tiles: more take no less time each.
-pub const WIDEST_STRIPE: u64 = 2048;
 /// Right-hand sides in tiles at least this wide may be left to `trsm`.
 const WIDE: u64 = 1024;
 /// `potrs` leaves wide right-hand sides to `trsm` if each process has fewer tiles of the matrix: it did with
@@ -73,11 +72,6 @@ impl Sides {
         let count =
             |proc| (cols.extent().saturating_sub(proc * cols.tile())).min(cols.tile()).min(WIDEST_BATCH);
         Self { nrhs: (0..cols.procs()).map(count).sum(), width: count(0) }
-    }
-
-    /// Those of a triangular solve in blocks (see [`crate::solver::DistributedMatrix::stripes`]).
-    pub fn first_stripe(cols: BlockCyclic) -> Self {
-        Self { nrhs: cols.extent().min(cols.stripe(WIDEST_STRIPE)), width: cols.tile().min(cols.extent()) }
     }
 
     /// Those that a process column solves for at a time.
@@ -213,4 +207,33 @@ pub fn gemm(dtype: DType, rows: BlockCyclic, cols: BlockCyclic, inner: u64) -> u
     }
     let slab_and_tile = |side: BlockCyclic| side.extent() / side.procs() + side.tile();
     fixed + dtype.size() * inner * (slab_and_tile(rows) + slab_and_tile(cols))
+}
+
+/// The product of Aᵀ or Aᴴ, A with these rows and columns in square tiles, with a matrix that has these `cols`. On
+/// several processes A is transposed first, which takes the process's share of it, what it sends and what it gets, and
+/// slabs; or as much for one of its rows or columns of tiles, and [`gemm`].
+pub fn gemm_transposed(dtype: DType, a_rows: BlockCyclic, a_cols: BlockCyclic, cols: BlockCyclic) -> u64 {
+    let [rows_of_processes, cols_of_processes] = [a_rows.procs(), a_cols.procs()];
+    let (procs, tile) = (rows_of_processes * cols_of_processes, a_rows.tile());
+    let product = gemm(dtype, BlockCyclic::new(a_cols.extent(), tile, rows_of_processes), cols, tile);
+    if procs == 1 {
+        return product;
+    }
+    let own_tiles = |side: BlockCyclic| side.tiles().div_ceil(side.procs());
+    // Tile (I, J) stays where it is if J leads to its process row and I to its process column. Where the sides share
+    // a factor there are processes of which no tile does.
+    let stay = if gcd(rows_of_processes, cols_of_processes) == 1 { 1 } else { 0 };
+    let transposed = |rows: BlockCyclic, cols: BlockCyclic| {
+        let moved = 2 * (rows.extent() * cols.extent() / procs * (procs - stay)).div_ceil(procs);
+        (own_tiles(rows) * own_tiles(cols)).saturating_mul(tile.pow(2)).saturating_add(moved)
+    };
+    let bytes = |elements: u64| elements.saturating_mul(dtype.size()).saturating_add(2 * SMALL_BYTES);
+    let slabs = (own_tiles(a_rows) + own_tiles(a_cols) + 1).saturating_mul(tile.pow(2));
+    let one_of = |side: BlockCyclic| side.of_extent(side.extent().min(tile * side.procs()));
+    let one = if own_tiles(a_rows) < own_tiles(a_cols) {
+        transposed(one_of(a_rows), a_cols)
+    } else {
+        transposed(a_rows, one_of(a_cols))
+    };
+    bytes(transposed(a_rows, a_cols).saturating_add(slabs)).max(bytes(one).saturating_add(product))
 }

@@ -7,7 +7,7 @@ use super::{Backend, Operands};
 use crate::communicator::{Ballot, Reduction};
 use crate::device::{Buffer, Device, MatrixView, Scratch};
 use crate::layout::BlockCyclic;
-use crate::plan::workspace::{WIDEST_BATCH, WIDEST_STRIPE};
+use crate::plan::workspace::WIDEST_BATCH;
 use crate::plan::{MatrixPlan, Method, STATUS_BYTES, SystemPlan, Task};
 use crate::solver::{DistributedMatrix, Op, Solver, pivot_bytes};
 use crate::{DType, Result};
@@ -80,16 +80,17 @@ fn scratch<'d>(
         Method::Triangular => 0,
     };
     // A library's workspace may grow with the right-hand sides, which therefore come a few at a time.
-    let mut widths = Vec::new();
-    for rhs in portions(plan, &rhs, rank).into_iter().map(|(_, rhs)| rhs) {
-        if rhs.cols.extent() == 0 || widths.contains(&rhs.cols) {
+    let mut asked = Vec::new();
+    for (lower_from, rhs) in portions(plan, &rhs, rank) {
+        let shape = (lower_from, rhs.cols);
+        if rhs.cols.extent() == 0 || asked.contains(&shape) {
             continue;
         }
-        widths.push(rhs.cols);
+        asked.push(shape);
         let mut needs = |bytes: u64| workspace = bytes.max(workspace);
         if plan.substitutes() {
             for substitution in substitutions(plan, solver, rank) {
-                needs(substitution.scratch(&matrix, &rhs)?);
+                needs(substitution.scratch(&matrix, &rhs, lower_from)?);
             }
         } else if request.method == Method::Lu {
             needs(solver.lu_solve_scratch(&matrix, &rhs)?);
@@ -133,12 +134,15 @@ fn inverse_buffer(named: &Named<'_>) -> Buffer {
     named.output("x_work").or_else(|| named.output("x")).expect("an inverse has a buffer")
 }
 
-/// The right-hand sides that are solved for at a time, each with how many come before them, as far as that matters.
-fn portions(plan: &SystemPlan, rhs: &DistributedMatrix, rank: u64) -> Vec<(u64, DistributedMatrix)> {
+/// The right-hand sides that are solved for at a time; those of the identity with the first one's number, for their
+/// zeros.
+fn portions(plan: &SystemPlan, rhs: &DistributedMatrix, rank: u64) -> Vec<(Option<u64>, DistributedMatrix)> {
     if plan.substitutes() {
-        return rhs.stripes(rank, WIDEST_STRIPE);
+        let of_identity = plan.inverts_identity();
+        let stripes = rhs.stripes(rank, plan.stripe()).into_iter();
+        return stripes.map(|(first, rhs)| (of_identity.then_some(first), rhs)).collect();
     }
-    rhs.batches(rank, WIDEST_BATCH).into_iter().map(|rhs| (0, rhs)).collect()
+    rhs.batches(rank, WIDEST_BATCH).into_iter().map(|rhs| (None, rhs)).collect()
 }
 
 /// The solves with triangular matrices that X comes by.
@@ -147,8 +151,7 @@ fn substitutions<'a>(
     solver: &'a dyn Solver,
     rank: u64,
 ) -> impl Iterator<Item = TriangularSolve<'a>> {
-    let block = plan.substitution_block();
-    plan.substitutions().into_iter().map(move |form| TriangularSolve { rank, solver, form, block })
+    plan.substitutions().into_iter().map(move |substitution| TriangularSolve { rank, solver, substitution })
 }
 
 /// One rank's part of a call.
@@ -327,13 +330,10 @@ impl System<'_> {
     ) -> Result<()> {
         let Self { plan, solver, workspace, .. } = *self;
         let (rank, request) = (self.rank.communicator.rank(), plan.request());
-        // Columns of the identity are zero above the diagonal; of a permutation they are not.
-        let of_identity = request.task == Task::Invert && request.method == Method::Cholesky;
-        for (before, rhs) in &portions(plan, rhs, rank) {
+        for (lower_from, rhs) in &portions(plan, rhs, rank) {
             if plan.substitutes() {
-                let first = if of_identity { *before } else { 0 };
                 for substitution in substitutions(plan, solver, rank) {
-                    substitution.run(matrix, rhs, first, workspace)?;
+                    substitution.run(matrix, rhs, *lower_from, workspace)?;
                 }
             } else if request.method == Method::Lu {
                 solver.lu_solve(matrix, pivots, rhs, workspace, info)?;
