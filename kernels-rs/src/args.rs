@@ -467,6 +467,14 @@ pub struct AddToDiagonalArgs {
     pub shift: Address,
 }
 
+/// Arguments of `make_diagonal_real`: sets the imaginary part of every diagonal entry to zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct MakeDiagonalRealArgs {
+    /// The entries, of two parts.
+    pub diagonal: Diagonal,
+}
+
 /// Arguments of `find_zero_diagonal`: stores `n − g` for the smallest g whose diagonal entry is this device's
 /// and is zero or has a part that is infinite or not a number; 0 if there is none.
 #[repr(C)]

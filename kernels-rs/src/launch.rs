@@ -395,6 +395,15 @@ pub fn add_to_diagonal(real: RealType, args: AddToDiagonalArgs) -> Call<AddToDia
     }
 }
 
+/// Drops the imaginary parts of the device's own diagonal entries.
+pub fn make_diagonal_real(real: RealType, args: MakeDiagonalRealArgs) -> Call<MakeDiagonalRealArgs> {
+    Call {
+        kernel: real.pick(["make_diagonal_real_f32", "make_diagonal_real_f64"]),
+        geometry: Geometry::blocks(ceil_div(args.diagonal.cols, THREADS.into()), 0),
+        args,
+    }
+}
+
 /// One block that combines a value of so many bytes from each thread.
 fn combining(bytes: u32) -> Geometry {
     Geometry::blocks(1, THREADS * bytes)

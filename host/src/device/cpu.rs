@@ -6,8 +6,9 @@ use bytemuck::Pod;
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ApplyPseudoinverseArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs,
     ConvertArgs, CopyLinesArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs,
-    FindNonFiniteArgs, FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
-    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs, Triangle,
+    FindNonFiniteArgs, FindZeroDiagonalArgs, GatherRowsArgs, MakeDiagonalRealArgs, MoveSegmentsArgs,
+    PermuteSlotsArgs, PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs,
+    TransposeBlocksArgs, Triangle,
 };
 use meshsolve_kernels::arithmetic::{combined_in_kernel_order, ln_modulus, phase, phase_product};
 use std::alloc::Layout;
@@ -82,6 +83,8 @@ impl Device for CpuDevice {
                 Operation::FindNonFiniteAnywhere(RealType::F64, args) => find_anywhere::<f64>(args),
                 Operation::AddToDiagonal(RealType::F32, args) => add_to_diagonal::<f32>(args),
                 Operation::AddToDiagonal(RealType::F64, args) => add_to_diagonal::<f64>(args),
+                Operation::MakeDiagonalReal(RealType::F32, args) => make_diagonal_real::<f32>(args),
+                Operation::MakeDiagonalReal(RealType::F64, args) => make_diagonal_real::<f64>(args),
                 Operation::FindZeroDiagonal(real, args) => find_zero_diagonal(*real, args),
                 Operation::DiagLogSum(real, args) => sum_diagonal_logs(*real, args),
                 Operation::DiagPhase(real, args) => multiply_diagonal_phases(*real, args),
@@ -485,6 +488,16 @@ unsafe fn add_to_diagonal<R: Pod + std::ops::AddAssign>(args: &AddToDiagonalArgs
                 *pointer::<R>(diagonal.buf).add(at(place + part)) += *pointer::<R>(args.shift).add(at(part));
             }
         }
+    }
+}
+
+/// # Safety
+/// As for [`Device::launch`].
+unsafe fn make_diagonal_real<R: Pod>(args: &MakeDiagonalRealArgs) {
+    let diagonal = &args.diagonal;
+    for place in (0..diagonal.rows).filter_map(|i| diagonal.in_row(i)) {
+        // SAFETY: the entry lies within the matrix and has two parts.
+        unsafe { *pointer::<R>(diagonal.buf).add(at(place + 1)) = R::zeroed() };
     }
 }
 

@@ -63,6 +63,7 @@ impl Device for EmulatorDevice {
                     self.run(launch::find_non_finite_anywhere(real, args))
                 }
                 Operation::AddToDiagonal(real, args) => self.run(launch::add_to_diagonal(real, args)),
+                Operation::MakeDiagonalReal(real, args) => self.run(launch::make_diagonal_real(real, args)),
                 Operation::FindZeroDiagonal(real, args) => self.run(launch::find_zero_diagonal(real, args)),
                 Operation::DiagLogSum(real, args) => self.run(launch::diag_log_sum(real, args)),
                 Operation::DiagPhase(real, args) => self.run(launch::diag_phase(real, args)),

@@ -22,8 +22,8 @@ pub use in_place::InPlace;
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ApplyPseudoinverseArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs,
     ConvertArgs, CopyLinesArgs, DiagLogSumArgs, DiagPhaseArgs, FillArgs, FindAnywhereArgs, FindNonFiniteArgs,
-    FindZeroDiagonalArgs, GatherRowsArgs, MoveSegmentsArgs, PermuteSlotsArgs, PhaseToArgs,
-    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
+    FindZeroDiagonalArgs, GatherRowsArgs, MakeDiagonalRealArgs, MoveSegmentsArgs, PermuteSlotsArgs,
+    PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs, TransposeBlocksArgs,
 };
 pub use meshsolve_kernels::args::{IndexMap, Triangle};
 pub use meshsolve_kernels::launch::{ElementSize, RealType, Share};
@@ -46,6 +46,7 @@ pub enum Operation {
     FindNonFinite(RealType, FindNonFiniteArgs),
     FindNonFiniteAnywhere(RealType, FindAnywhereArgs),
     AddToDiagonal(RealType, AddToDiagonalArgs),
+    MakeDiagonalReal(RealType, MakeDiagonalRealArgs),
     FindZeroDiagonal(RealType, FindZeroDiagonalArgs),
     DiagLogSum(RealType, DiagLogSumArgs),
     DiagPhase(RealType, DiagPhaseArgs),

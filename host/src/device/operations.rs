@@ -5,8 +5,8 @@ use crate::{DType, Result};
 use meshsolve_kernels::args::{
     AddToDiagonalArgs, ApplyPseudoinverseArgs, ClearOtherTriangleArgs, CombineStatusArgs, ConjugateArgs,
     ConvertArgs, CopyLinesArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FillArgs, FindAnywhereArgs,
-    FindNonFiniteArgs, FindZeroDiagonalArgs, GatherRowsArgs, PermuteSlotsArgs, PhaseToArgs,
-    PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs,
+    FindNonFiniteArgs, FindZeroDiagonalArgs, GatherRowsArgs, MakeDiagonalRealArgs, PermuteSlotsArgs,
+    PhaseToArgs, PlacesOfPivotsArgs, ScaleToArgs, SetIdentityArgs, SpreadPivotsArgs,
 };
 use std::sync::Arc;
 
@@ -438,6 +438,16 @@ impl dyn Device + '_ {
             AddToDiagonalArgs { diagonal: view.diagonal(row_map, col_map, u64::MAX), shift: shift.address() };
         // SAFETY: the matrix and the shift were checked.
         unsafe { self.launch(&Operation::AddToDiagonal(view.dtype.real_type(), args)) }
+    }
+
+    /// Sets the imaginary part of every element with equal global row and column to zero; real matrices have none.
+    pub fn make_diagonal_real(&self, view: &MatrixView, row_map: IndexMap, col_map: IndexMap) -> Result<()> {
+        if view.dtype.parts() == 1 {
+            return Ok(());
+        }
+        let args = MakeDiagonalRealArgs { diagonal: view.diagonal(row_map, col_map, u64::MAX) };
+        // SAFETY: the matrix was checked, and is complex.
+        unsafe { self.launch(&Operation::MakeDiagonalReal(view.dtype.real_type(), args)) }
     }
 
     /// Stores n − g in the i32 `word` for the smallest global g < n whose diagonal entry is this device's and

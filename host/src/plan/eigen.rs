@@ -5,7 +5,7 @@ use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way, eigen_flops};
 use super::request::{EigenRequest, EigenTask, Layout, Placements};
-use super::tile::suggest_eigen_tile;
+use super::tile::{chosen_tile, suggest_eigen_tile};
 use super::workspace::{Square, Workspace, gemm, gemm_transposed};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
@@ -261,7 +261,7 @@ impl Choice for EigenPlan {
         }
         let mesh = request.mesh();
         let grid = view.of_grid(mesh);
-        let tile = request.tile.unwrap_or_else(|| suggest_eigen_tile(n, mesh));
+        let tile = chosen_tile(request.tile, n, || suggest_eigen_tile(n, mesh));
         let sides = [grid.rows(), grid.cols()];
         let [row_order, col_order] = match candidate.layout {
             Layout::Reading => reading(n, tile, sides, returns_vectors, triangle)?,

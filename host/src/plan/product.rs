@@ -5,7 +5,7 @@ use super::dimension::{Dimension, Order, Placement, Reading};
 use super::matrix::{MatrixPlan, View};
 use super::price::{Price, Way};
 use super::request::{Layout, ProductRequest};
-use super::tile::suggest_tile;
+use super::tile::{chosen_tile, suggest_tile};
 use super::workspace::{Workspace, gemm};
 use super::{OperandSpec, explain};
 use crate::Result;
@@ -198,7 +198,7 @@ impl Choice for ProductPlan {
         let grid = view.of_grid(mesh);
         let [pr, pc] = [mesh.rows(), mesh.cols()];
         let tile = |extent, sides: [u64; 2]| {
-            request.tile.unwrap_or_else(|| suggest_tile(extent, ProcessGrid::new(sides[0], sides[1])))
+            chosen_tile(request.tile, extent, || suggest_tile(extent, ProcessGrid::new(sides[0], sides[1])))
         };
         // m lies over the process rows only and n over the process columns only; k over both, in B and in A.
         let tiles = [tile(m, [pr, 1]), tile(n, [1, pc]), tile(k, [pr, pc])];

@@ -3,7 +3,7 @@
 use super::dimension::{Dimension, Placement};
 use super::matrix::{MatrixPlan, View};
 use super::request::{Direction, RedistributeRequest};
-use super::tile::suggest_tile;
+use super::tile::{chosen_tile, suggest_tile};
 use super::{OperandSpec, explain};
 use serde::Serialize;
 
@@ -90,7 +90,7 @@ impl RedistributePlan {
     pub fn new(request: &RedistributeRequest) -> Self {
         let grid = request.mesh();
         let smaller = request.m.min(request.n).max(SMALL_EXTENT);
-        let tile = request.tile.unwrap_or_else(|| suggest_tile(smaller, grid));
+        let tile = chosen_tile(request.tile, request.m.max(request.n), || suggest_tile(smaller, grid));
         let [rows, cols] = [(request.m, grid.rows()), (request.n, grid.cols())]
             .map(|(extent, procs)| Dimension::new(extent, tile, procs, Placement::Sharded));
         let matrix = MatrixPlan::new(request.dtype, grid, View::Plain, rows, cols);

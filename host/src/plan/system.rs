@@ -7,7 +7,7 @@ use super::price::{Price, Work, flops};
 use super::regrid::Regrid;
 use super::request::{Layout, Method, Placements, SystemRequest, Task};
 use super::substitution::{Step, Substitution};
-use super::tile::{gcd, suggest_tile};
+use super::tile::{chosen_tile, gcd, suggest_tile};
 use super::workspace::{Sides, Square, WIDEST_BATCH, Workspace, gemm, gemm_transposed};
 use super::{OperandSpec, STATUS_BYTES, explain};
 use crate::device::Triangle as Part;
@@ -406,7 +406,7 @@ impl Choice for SystemPlan {
         if request.method == Method::Lu && candidate.view == View::Transposed && !inverts {
             return Err("LU factors of the transpose do not serve");
         }
-        let tile = request.tile.unwrap_or_else(|| suggest_tile(request.n, request.mesh()));
+        let tile = chosen_tile(request.tile, request.n, || suggest_tile(request.n, request.mesh()));
         let regrid = candidate.near_square.then(|| near_square(request, tile)).transpose()?;
         let mesh = regrid.as_ref().map_or(request.mesh(), Regrid::mesh);
         let grid = candidate.view.of_grid(mesh);

@@ -29,6 +29,12 @@ pub fn suggest_eigen_tile(n: u64, grid: ProcessGrid) -> u64 {
     within(&SENSIBLE_FOR_EIGEN, n, grid)
 }
 
+/// The tile that the caller names, or else that of `suggest`, for a matrix whose longer dimension is `extent`. A larger
+/// tile than that holds nothing more, but would have buffers of its size.
+pub(super) fn chosen_tile(named: Option<u64>, extent: u64, suggest: impl FnOnce() -> u64) -> u64 {
+    named.unwrap_or_else(suggest).min(extent.max(1))
+}
+
 fn within(sensible: &RangeInclusive<u64>, n: u64, grid: ProcessGrid) -> u64 {
     let (long, short) = (grid.rows().max(grid.cols()), grid.rows().min(grid.cols()));
     let shard = Contiguous::new(n, long).shard().max(1);

@@ -124,6 +124,11 @@ impl<'a> Square<'a> {
         rank.device.find_non_finite(&solver_view(plan, work), row_map, col_map, *part, flag)
     }
 
+    /// Takes the imaginary parts on a Hermitian matrix's diagonal for zero, as LAPACK does.
+    pub(super) fn make_diagonal_real(&self, work: Buffer) -> Result<()> {
+        self.rank.device.make_diagonal_real(&solver_view(self.plan, work), self.row_map, self.col_map)
+    }
+
     /// Adds a multiple of the identity, to the caller's elements only; one that is not finite, or leads to what is
     /// not, sets the word `flag`.
     pub(super) fn shift(&self, work: Buffer, shift: Buffer, flag: Buffer) -> Result<()> {

@@ -121,11 +121,16 @@ impl Eigen<'_> {
 
         status.clear(rank)?;
         a.bring(input("a"), matrix.data, false, flag)?;
+        a.make_diagonal_real(matrix.data)?;
+        if let Some(cutoff) = named.input("cutoff") {
+            rank.device.find_non_finite_anywhere(plan.a().dtype().real(), cutoff, flag)?;
+        }
         if let Some(shift) = named.input("shift") {
             a.shift(matrix.data, shift, flag)?;
         }
         if let Some(metric) = metric {
             a.bring(input("metric"), metric.data, false, flag)?;
+            a.make_diagonal_real(metric.data)?;
         }
         if let (Some(b), Some([rhs, _])) = (plan.b(), sides) {
             rank.forward(b, input("b"), rhs.data)?;
@@ -173,6 +178,7 @@ impl Eigen<'_> {
         solver.cholesky_factor(Triangle::Lower, metric, *workspace, indefinite)?;
         // What is not finite was found the first time.
         a.bring(caller, metric.data, false, status.ignored)?;
+        a.make_diagonal_real(metric.data)?;
         a.set_identity(metric.data, Some(flag))?;
         a.keep_from_solver(metric.data, indefinite)
     }

@@ -184,6 +184,9 @@ impl System<'_> {
             a = work;
         }
         self.a.bring(a, work, plan.request().unit_diagonal, flag)?;
+        if plan.request().method == Method::Cholesky {
+            self.a.make_diagonal_real(work)?;
+        }
         if let Some(shift) = named.input("shift") {
             self.a.shift(work, shift, flag)?;
         }

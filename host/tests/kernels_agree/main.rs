@@ -449,6 +449,7 @@ proptest! {
         agree([matrix, shift, Memory::new(64)], order, |device, [matrix, shift, changed]| {
             let matrix = view(dtype, matrix, rows, rows, cols);
             device.add_to_diagonal(&matrix, row_map, col_map, shift).unwrap();
+            device.make_diagonal_real(&matrix, row_map, col_map).unwrap();
             device.fill(DType::I32, changed, [0, 0], None).unwrap();
         });
     }

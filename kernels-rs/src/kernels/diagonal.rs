@@ -4,8 +4,8 @@ use super::carrier::Real;
 use super::reduce::combined;
 use super::work::for_each_item;
 use crate::args::{
-    AddToDiagonalArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FindZeroDiagonalArgs, PhaseToArgs,
-    ScaleToArgs, ceil_div,
+    AddToDiagonalArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FindZeroDiagonalArgs, MakeDiagonalRealArgs,
+    PhaseToArgs, ScaleToArgs, ceil_div,
 };
 use crate::arithmetic::{self, ln_modulus, phase_product};
 use crate::launch::THREADS;
@@ -44,6 +44,21 @@ pub(crate) unsafe fn add_to<R: Real>(args: &AddToDiagonalArgs) {
                 }
                 part += 1;
             }
+        }
+    });
+}
+
+/// See [`MakeDiagonalRealArgs`].
+#[inline(always)]
+pub(crate) unsafe fn make_real<R: Real>(args: &MakeDiagonalRealArgs) {
+    let diagonal = &args.diagonal;
+    let buf = diagonal.buf as *mut R;
+    for_each_item(ceil_div(diagonal.cols, THREADS.into()), |item| {
+        let j = item * u64::from(THREADS) + u64::from(thread_idx_x());
+        let column = if j < diagonal.cols { diagonal.column(j) } else { None };
+        if let Some(place) = column.and_then(|global| diagonal.in_column(j, global)) {
+            // SAFETY: a local element is inside the matrix, and has two parts.
+            unsafe { *buf.add((place + 1) as usize) = R::from_f64(0.0) };
         }
     });
 }

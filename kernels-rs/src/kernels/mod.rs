@@ -106,6 +106,8 @@ kernels! {
     find_non_finite_anywhere_f64(FindAnywhereArgs) = checks::find_non_finite_anywhere::<f64>;
     add_to_diagonal_f32(AddToDiagonalArgs) = diagonal::add_to::<f32>;
     add_to_diagonal_f64(AddToDiagonalArgs) = diagonal::add_to::<f64>;
+    make_diagonal_real_f32(MakeDiagonalRealArgs) = diagonal::make_real::<f32>;
+    make_diagonal_real_f64(MakeDiagonalRealArgs) = diagonal::make_real::<f64>;
     find_zero_diagonal_f32(FindZeroDiagonalArgs) = diagonal::find_zero::<f32>;
     find_zero_diagonal_f64(FindZeroDiagonalArgs) = diagonal::find_zero::<f64>;
     diag_log_sum_f32(DiagLogSumArgs) = diagonal::log_sum::<f32>;

@@ -1,12 +1,13 @@
 use crate::support::*;
 use meshsolve_kernels::args::{
-    AddToDiagonalArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FindZeroDiagonalArgs, IndexMap, PhaseToArgs,
-    ScaleToArgs,
+    AddToDiagonalArgs, DiagLogSumArgs, DiagPhaseArgs, Diagonal, FindZeroDiagonalArgs, IndexMap,
+    MakeDiagonalRealArgs, PhaseToArgs, ScaleToArgs,
 };
 use meshsolve_kernels::arithmetic::{combined_in_kernel_order, ln_modulus};
 use meshsolve_kernels::emulator::Order;
 use meshsolve_kernels::launch::{
-    RealType, add_to_diagonal, diag_log_sum, diag_phase, find_zero_diagonal, phase_to, scale_to,
+    RealType, add_to_diagonal, diag_log_sum, diag_phase, find_zero_diagonal, make_diagonal_real, phase_to,
+    scale_to,
 };
 use std::f64::consts::PI;
 
@@ -136,6 +137,27 @@ fn check_add<R: Number, const PARTS: usize>(share: &Share, value: fn(usize) -> [
     let args = AddToDiagonalArgs { diagonal: share.diagonal(buf.address(), PARTS), shift: shift.address() };
     run_on_blocks(add_to_diagonal(R::REAL, args), 1, order);
     assert!(buf.values() == expected, "{:?}, {PARTS} parts, {order:?}, {share:?}", R::REAL);
+}
+
+fn check_make_real<R: Number>(share: &Share, order: Order) {
+    // Numbers that tell their place, and none of them zero.
+    let before: Vec<R> = (0..share.ld() * share.cols * 2).map(|at| R::of(at as f64 + 0.1)).collect();
+    let mut expected = before.clone();
+    for (i, j, _) in share.entries() {
+        expected[(i + j * share.ld()) * 2 + 1] = R::of(0.0);
+    }
+    let mut buf = Buffer::new(&before);
+    let args = MakeDiagonalRealArgs { diagonal: share.diagonal(buf.address(), 2) };
+    run_on_blocks(make_diagonal_real(R::REAL, args), 1, order);
+    assert!(buf.values() == expected, "{:?}, {order:?}, {share:?}", R::REAL);
+}
+
+#[test]
+fn imaginary_parts_are_dropped_on_the_diagonal_only() {
+    for (share, order) in shares().iter().zip(ORDERS.iter().cycle()) {
+        check_make_real::<f32>(share, *order);
+        check_make_real::<f64>(share, *order);
+    }
 }
 
 #[test]
