@@ -118,3 +118,11 @@ def test_the_solver_works_in_the_memory_of_a_donated_matrix():
     results, work = jax.jit(functools.partial(_call._run, call), donate_argnums=0)(a, b)
     check_solution(A, results["x"], B)
     assert pointers(work) == before
+
+
+@pytest.mark.parametrize("solve", [meshsolve.linalg.inv, meshsolve.linalg.cholesky])
+def test_a_matrix_that_was_given_away_before(solve):
+    a = put(positive_definite(24, np.float64), make_mesh(2, 2), "x", "y")
+    solve(a, donate=True, tile=4)
+    with pytest.raises(RuntimeError, match="a has been deleted"):
+        solve(a, donate=True, tile=4)

@@ -18,7 +18,9 @@ from helpers import (
     arbitrary,
     check_eigenpairs,
     check_eigenvalues,
+    check_log_det,
     check_sharding,
+    check_solution,
     dtype_id,
     grid_id,
     hermitian,
@@ -491,7 +493,7 @@ def test_arguments():
             partial(linalg.eigvalsh, a, subset_by_index=(3, 9)),
         ),
         ("shift must be real", TypeError, partial(linalg.eigh, a.astype(complex), shift=1j)),
-        ("rcond must not be negative", ValueError, partial(linalg.pinvh_solve, a, b, -1e-3)),
+        ("rcond must be finite and not negative", ValueError, partial(linalg.pinvh_solve, a, b, -1e-3)),
         ("rcond must be real", TypeError, partial(linalg.pinvh_solve, a, b, 1j)),
         ("rcond must be a scalar", ValueError, partial(linalg.pinvh_solve, a, b, np.ones(3))),
         ("as many rows", ValueError, partial(linalg.pinvh_solve, a, b[:4])),
@@ -529,3 +531,32 @@ def test_plan():
     stages = meshsolve.plan(a, T_A=RAGGED, task="eigh", layout="stages", triangle="upper")
     assert stages.layout == "stages"
     assert stages.explain().count("lower triangle promised") == 1
+
+
+@pytest.mark.parametrize("triangle", [None, "lower", "upper"])
+@pytest.mark.parametrize("layout", ["auto", "stages"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_imaginary_parts_on_the_diagonal_are_zero(triangle, layout, dtype):
+    mesh = make_mesh(2, 2)
+    a, metric, b = hermitian(24, dtype), positive_definite(24, dtype), right_hand_side(24, 2, dtype)
+    imaginary = 1j * np.diag(np.linspace(1, 7, 24)).astype(dtype)
+    given, given_metric = (put(each + imaginary, mesh, "x", "y") for each in (a, metric))
+    for tile in (5, 6):
+        w, v = meshsolve.syevd(given, tile, triangle=triangle, layout=layout)
+        check_eigenpairs(a, w, v)
+        x, log_det = meshsolve.potrs(
+            given_metric, b, tile, triangle=triangle, layout=layout, return_logdet=True
+        )
+        check_solution(metric, x, b)
+        check_log_det(metric, log_det)
+        lower = {None: None, "lower": True, "upper": False}[triangle]
+        w, v = linalg.eigh(given, given_metric, lower=lower, tile=tile, layout=layout)
+        check_eigenpairs(a, w, v, metric)
+
+
+def test_a_cutoff_that_is_not_a_number():
+    a = put(positive_definite(24, np.float64), make_mesh(2, 2), "x", "y")
+    for cutoff in (np.nan, np.inf):
+        assert all_nan(linalg.pinvh_solve(a, np.ones(24), jnp.float64(cutoff)))
+        with pytest.raises(meshsolve.NonFiniteError):
+            linalg.pinvh_solve(a, np.ones(24), jnp.float64(cutoff), check=True)

@@ -1,13 +1,15 @@
 """Bad input: each kind has a message of its own that says what was got, and nothing hangs."""
 
+import pickle
 from functools import partial
 
 import jax
 import meshsolve
 import numpy as np
 import pytest
-from helpers import P, make_mesh, positive_definite, put, right_hand_side
+from helpers import P, check_solution, make_mesh, positive_definite, put, right_hand_side
 from jax.sharding import Mesh
+from meshsolve import linalg
 
 N = 8
 A = positive_definite(N, np.float64)
@@ -173,3 +175,57 @@ def test_devices_without_handlers(mesh, monkeypatch):
     monkeypatch.setattr(meshsolve._native, "register_handlers", lambda: frozenset({"CUDA"}))
     with pytest.raises(NotImplementedError, match=r"platform 'cpu': this build serves \['CUDA'\]"):
         meshsolve.potrs(put(A, mesh, "x", "y"), B)
+
+
+@pytest.mark.parametrize("solve", [meshsolve.potrs, partial(linalg.solve, assume_a="pos")])
+def test_a_complex_shift_of_a_hermitian_matrix(mesh, solve):
+    a, b = positive_definite(8, np.complex64), right_hand_side(8, 1, np.complex64)
+    with pytest.raises(TypeError, match="shift must be real"):
+        solve(a, b, mesh=mesh, shift=1j)
+    with pytest.raises(TypeError, match="shift must be real"):
+        linalg.cholesky(a, mesh=mesh, shift=np.complex64(1))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a: linalg.inv(a, triangle="lower"), ValueError, 'for assume_a="pos"'),
+        (lambda a: linalg.slogdet(a, triangle="upper"), ValueError, 'for assume_a="pos"'),
+        (lambda a: linalg.solve(a, a, assume_a=["gen"]), ValueError, "assume_a is not supported"),
+        (lambda a: linalg.solve_triangular(a, a, [1]), ValueError, "trans must be"),
+        (lambda a: linalg.pinvh_solve(a, a, "x"), TypeError, "rcond must be a number"),
+        (lambda a: linalg.pinvh_solve(a, a, np.inf), ValueError, "rcond must be finite"),
+        (lambda a: linalg.solve(a, a, shift="1"), TypeError, "shift must be a number"),
+        (lambda a: meshsolve.plan(a), ValueError, "needs b"),
+    ],
+)
+def test_arguments_of_another_kind(mesh, call, error, message):
+    with pytest.raises(error, match=message):
+        call(put(positive_definite(8, np.float64), mesh, "x", "y"))
+
+
+def test_check_under_jit_with_constants_only(mesh):
+    a = put(positive_definite(8, np.float64), mesh, "x", "y")
+    with pytest.raises(ValueError, match="check=True needs values"):
+        jax.jit(lambda c: c * linalg.det(a, check=True))(1.0)
+
+
+def test_exceptions_can_be_pickled():
+    for error in (
+        meshsolve.NonFiniteError(),
+        meshsolve.ConvergenceError(),
+        meshsolve.SingularMatrixError(3),
+        meshsolve.NotPositiveDefiniteError(7),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)
+
+
+@pytest.mark.parametrize("tile", [10**6, 2**70])
+def test_a_tile_larger_than_the_matrix(mesh, tile):
+    a, b = positive_definite(24, np.float64), right_hand_side(24, 2, np.float64)
+    on_mesh = put(a, mesh, "x", "y")
+    check_solution(a, meshsolve.potrs(on_mesh, b, tile), b)
+    cyclic = meshsolve.redistribute(on_mesh, tile)
+    assert cyclic.local.size <= 4 * a.size
+    np.testing.assert_array_equal(meshsolve.redistribute(cyclic), a)

@@ -9,6 +9,7 @@ from helpers import (
     EXPLICIT,
     MIXED,
     P,
+    arbitrary,
     check_sharding,
     check_solution,
     make_mesh,
@@ -17,7 +18,8 @@ from helpers import (
     right_hand_side,
     use_mesh,
 )
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
+from meshsolve import linalg
 
 N, K, TILE = 24, 8, 5
 A = positive_definite(N, np.float64)
@@ -185,3 +187,46 @@ def test_arrays_that_are_constants_of_a_trace():
     sharded_a, sharded_b = put(A, mesh, "x", "y"), put(B, mesh, "x")
     x = jax.jit(lambda factor: meshsolve.potrs(sharded_a, factor * sharded_b, TILE))(3.0)
     check_solution(A, x, 3 * B)
+
+
+@pytest.mark.parametrize("axis_types", [AUTO, EXPLICIT])
+@pytest.mark.parametrize("spec", [("x", "y"), ("y", "x"), ("x", None), (None, "y"), (None, None)])
+def test_checks_on_every_kind_of_mesh(axis_types, spec):
+    mesh = make_mesh(2, 2, axis_types=axis_types)
+    a, b = positive_definite(16, np.complex128), right_hand_side(16, 2, np.complex128)
+    on_mesh = put(a, mesh, *spec)
+    check_solution(a, meshsolve.potrs(on_mesh, b, check=True), b)
+    linalg.eigvalsh(on_mesh, check=True)
+    a[0, 1] += 1
+    with pytest.raises(ValueError, match="not Hermitian"):
+        meshsolve.potrs(put(a, mesh, *spec), b, check=True)
+
+
+@pytest.mark.parametrize("set_types", [AUTO, EXPLICIT])
+@pytest.mark.parametrize("axis_types", [AUTO, EXPLICIT])
+def test_another_mesh_than_that_of_the_context(axis_types, set_types):
+    line = Mesh(np.array(jax.devices()[:4]), ("line",), axis_types=axis_types[:1])
+    a, b = arbitrary(24, np.float64), right_hand_side(24, 2, np.float64)
+    with use_mesh(make_mesh(2, 2, axis_types=set_types)):
+        check_solution(a, linalg.solve(a, b, mesh=line), b)
+        on_line = jax.device_put(a, NamedSharding(line, P("line")))
+        check_solution(a, linalg.solve(on_line, b), b)
+        np.testing.assert_allclose(linalg.matmul(on_line, on_line), a @ a, atol=1e-12)
+        np.testing.assert_array_equal(meshsolve.redistribute(meshsolve.redistribute(on_line)), a)
+
+
+def test_x_where_axes_of_both_types_share_out_a_dimension():
+    mesh = make_mesh(2, 2, axis_types=(AUTO[0], EXPLICIT[0]))
+    a = arbitrary(24, np.float64)
+    for k, spec in ((None, (("x", "y"),)), (3, (("x", "y"), None))):
+        b = right_hand_side(24, k, np.float64)
+        x = linalg.solve(put(a, mesh, "x", "y"), put(b, mesh, *spec))
+        check_solution(a, x, b)
+        check_sharding(x, mesh, *spec)
+
+
+def test_a_shift_on_another_device():
+    a, b = positive_definite(24, np.float64), right_hand_side(24, 2, np.float64)
+    shift = jax.device_put(2.0, jax.devices()[5])
+    x = meshsolve.potrs(put(a, make_mesh(2, 2), "x", "y"), b, shift=shift)
+    check_solution(a + 2 * np.eye(24), x, b)

@@ -5,7 +5,18 @@ import jax.numpy as jnp
 import meshsolve
 import numpy as np
 import pytest
-from helpers import P, check_log_det, check_solution, make_mesh, positive_definite_stack, put, right_hand_side
+from helpers import (
+    EXPLICIT,
+    P,
+    check_log_det,
+    check_solution,
+    make_mesh,
+    positive_definite_stack,
+    put,
+    right_hand_side,
+)
+from jax.sharding import NamedSharding
+from meshsolve import linalg
 
 N, TILE = 16, 5
 
@@ -98,3 +109,11 @@ def test_checkpoint():
     b = right_hand_side(N, 1, np.float64)
     x = jax.jit(jax.checkpoint(lambda a, b: meshsolve.potrs(a, b, TILE, mesh=mesh)))(a, b)
     check_solution(a, x, b)
+
+
+@pytest.mark.parametrize("call", [lambda a: linalg.solve(a, jnp.ones(8)), linalg.eigvalsh])
+def test_a_batch_over_an_explicit_axis_is_refused(call):
+    mesh = make_mesh(2, 2, axis_types=EXPLICIT)
+    stack = jax.device_put(positive_definite_stack(4, 8, np.float64), NamedSharding(mesh, P("x", "y")))
+    with pytest.raises(NotImplementedError, match="Replicate the batch"):
+        jax.vmap(call)(stack)

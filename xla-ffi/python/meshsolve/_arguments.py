@@ -18,6 +18,10 @@ SOLVER_DTYPES = {
 }
 
 
+#: Order of the largest matrix that a plan takes.
+_LARGEST_TILE = 1 << 28
+
+
 def check_operands(a: Any, b: Any) -> str:
     """Checks shapes and dtypes of a square system and returns the native name of its dtype.
 
@@ -129,6 +133,20 @@ def check_matrix(a: Any) -> str:
     return SOLVER_DTYPES[np.dtype(a.dtype)]
 
 
+def check_scalar(name: str, value: Any) -> None:
+    """Checks a scalar argument.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: not a scalar.
+    """
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if not np.issubdtype(dtype, np.number):
+        raise TypeError(f"{name} must be a number: got {value!r} of type {type(value).__name__}")
+    if np.ndim(value) != 0:
+        raise ValueError(f"{name} must be a scalar: got shape {np.shape(value)}")
+
+
 def check_tile(tile: Any) -> int | None:
     """Checks the edge of a tile; None leaves the choice to the plan.
 
@@ -148,7 +166,8 @@ def check_tile(tile: Any) -> int | None:
         ) from None
     if edge <= 0:
         raise ValueError(f"the tile must be positive: got {edge}; None chooses one")
-    return edge
+    # A larger one than the largest matrix is not different from it.
+    return min(edge, _LARGEST_TILE)
 
 
 def check_partition(spec: Any) -> None:
@@ -193,7 +212,7 @@ def check_assume_a(assume_a: Any) -> str:
         ValueError: neither "gen" nor "pos".
     """
     methods = {"gen": "lu", "pos": "cholesky"}
-    if assume_a not in methods:
+    if not isinstance(assume_a, str) or assume_a not in methods:
         raise ValueError(
             f"assume_a is not supported: got {assume_a!r}, needed one of {list(methods)} "
             '("gen": any matrix; "pos": Hermitian positive definite)'

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,9 +78,20 @@ def program(call: Call) -> Callable[..., dict[str, jax.Array]]:
     without dimensions.
     """
     if not call.consume:
-        return jax.jit(lambda *operands: _run(call, *operands)[0])
-    consuming = jax.jit(functools.partial(_run, call), donate_argnums=0)
+        return compiled(call.grid, lambda *operands: _run(call, *operands)[0])
+    consuming = compiled(call.grid, functools.partial(_run, call), donate_argnums=0)
     return lambda *operands: consuming(*operands)[0]
+
+
+def compiled(grid: Grid, function: Callable, **options: Any) -> Callable:
+    """The jitted function, called where JAX takes a program on the mesh of this grid."""
+    jitted = jax.jit(function, **options)
+
+    def call(*operands: jax.Array) -> Any:
+        with _sharding.context_of(grid.mesh):
+            return jitted(*operands)
+
+    return call
 
 
 def _run(call: Call, *operands: jax.Array) -> tuple[dict[str, jax.Array], jax.Array | None]:
@@ -176,11 +188,19 @@ def made_ready(grid: Grid) -> Grid:
 def native_call(request: str, grid: Grid, *operands: jax.Array) -> dict[str, jax.Array]:
     """On one device, inside shard_map: the native call on its shards; results by their names in the plan."""
     plan = _native.plan(request)
-    rank = _linear_index(grid.rows) * grid.shape[1] + _linear_index(grid.columns)
+    try:
+        rank = _linear_index(grid.rows) * grid.shape[1] + _linear_index(grid.columns)
+        group = _linear_index(grid.others)
+    except NameError as error:
+        # Under vmap JAX takes an Explicit axis over which the batch is sharded out of the mesh.
+        raise NotImplementedError(
+            f"a batch that is sharded over an Explicit mesh axis is not supported under vmap: {error}. "
+            "Replicate the batch, or make its mesh axis an Auto one"
+        ) from None
     attributes = {"request": request}
     if grid.on_gpus:
         attributes |= {"device_ids": grid.device_ids, "places": grid.places}
-    identity = jnp.stack([rank, _linear_index(grid.others)]).astype(jnp.int32)
+    identity = jnp.stack([rank, group]).astype(jnp.int32)
     results = jax.ffi.ffi_call(
         _native.TARGET,
         [jax.ShapeDtypeStruct(output.shape, output.dtype) for output in plan.outputs],

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _problem
-from ._arguments import check_lower, check_operands, check_subset, check_triangle
+from ._arguments import check_lower, check_operands, check_scalar, check_subset, check_triangle
 from ._call import REPLICATED
 from ._errors import NotPositiveDefiniteError
 from ._problem import MatrixSpecs, Options, Results
@@ -131,7 +131,7 @@ def syevd(
     """
     asked = eigenproblem("vectors" if return_eigenvectors else "values", triangle)
     options = Options(T_A, mesh, matrix_specs, donate, layout, check, pad)
-    results = _problem.run(asked, options, a, shift=_real(shift))
+    results = _problem.run(asked, options, a, shift=shift)
     wanted = ["w"] + ["v"] * return_eigenvectors + ["status"] * return_status
     returned = tuple(results[name] for name in wanted)
     return returned[0] if len(returned) == 1 else returned
@@ -179,7 +179,7 @@ def eigh(
     subset = check_subset(subset_by_index, a)
     asked = eigenproblem("vectors", check_lower(lower), metric=b is not None, symmetrize=symmetrize_input)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
-    results, problem = _problem.run_problem(asked, options, a, shift=_real(shift), metric=b)
+    results, problem = _problem.run_problem(asked, options, a, shift=shift, metric=b)
     if subset != (0, a.shape[0]):
         results = _selected(results, problem.placed.grid, subset)
     return EighResult(results["w"], results["v"])
@@ -214,7 +214,7 @@ def eigvalsh(
     subset = check_subset(subset_by_index, a)
     asked = eigenproblem("values", check_lower(lower), metric=b is not None, symmetrize=symmetrize_input)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
-    results, problem = _problem.run_problem(asked, options, a, shift=_real(shift), metric=b)
+    results, problem = _problem.run_problem(asked, options, a, shift=shift, metric=b)
     if subset != (0, a.shape[0]):
         results = _selected(results, problem.placed.grid, subset)
     return results["w"]
@@ -244,35 +244,30 @@ def pinvh_solve(
         a: the matrix, of any rank.
         b: right-hand side, (n,) or (n, k), of the same dtype; placed as for `meshsolve.potrs`.
         rcond: eigenvalues of ``a`` whose absolute value is at most ``rcond`` times the largest one are taken
-            for zero. A real scalar, which may be traced; by default ``10 · n · ε``, as in
+            for zero. A finite real scalar, which may be traced; by default ``10 · n · ε``, as in
             ``jax.numpy.linalg.pinv``.
         lower: as for `eigh`.
         tile, mesh, matrix_specs, donate, layout, check, pad: see `meshsolve.linalg`.
         shift: a real scalar λ; ``a + λ·I`` is meant.
 
     Returns:
-        ``x`` with the shape and the sharding of ``b``; NaN on every device if an entry of ``a`` is not
-        finite.
+        ``x`` with the shape and the sharding of ``b``; NaN on every device if ``rcond`` or an entry of ``a``
+        is not finite.
     """
     check_operands(a, b)
     asked = eigenproblem("solve", check_lower(lower))
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
-    return _problem.run(asked, options, a, b, _real(shift), cutoff=_cutoff(rcond, a))["x"]
-
-
-def _real(shift: Any) -> Any:
-    if shift is not None and np.iscomplexobj(shift):
-        raise TypeError(f"shift must be real, so that the matrix stays Hermitian: got {shift!r}")
-    return shift
+    return _problem.run(asked, options, a, b, shift, cutoff=_cutoff(rcond, a))["x"]
 
 
 def _cutoff(rcond: Any, a: Any) -> Any:
     if rcond is None:
         return 10 * a.shape[0] * float(jnp.finfo(a.dtype).eps)
+    check_scalar("rcond", rcond)
     known = not isinstance(rcond, jax.Array) and np.ndim(rcond) == 0 and not np.iscomplexobj(rcond)
     # Written so that NaN is refused.
-    if known and not rcond >= 0:
-        raise ValueError(f"rcond must not be negative: got {rcond!r}")
+    if known and not 0 <= rcond < np.inf:
+        raise ValueError(f"rcond must be finite and not negative: got {rcond!r}")
     return rcond
 
 

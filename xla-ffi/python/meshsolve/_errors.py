@@ -23,6 +23,9 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
         )
         self.order = order
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.order,)
+
 
 class SingularMatrixError(np.linalg.LinAlgError):
     """The matrix of a solve has a pivot that is exactly zero.
@@ -35,6 +38,9 @@ class SingularMatrixError(np.linalg.LinAlgError):
         super().__init__(f"the matrix is singular: the pivot in row {row} is zero")
         self.row = row
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.row,)
+
 
 class NonFiniteError(np.linalg.LinAlgError):
     """The matrix has NaN or infinite entries."""
@@ -42,12 +48,18 @@ class NonFiniteError(np.linalg.LinAlgError):
     def __init__(self) -> None:
         super().__init__(describe_status(NON_FINITE))
 
+    def __reduce__(self) -> tuple:
+        return type(self), ()
+
 
 class ConvergenceError(np.linalg.LinAlgError):
     """The iteration for eigenvalues did not converge, or overflowed."""
 
     def __init__(self) -> None:
         super().__init__(describe_status(NOT_CONVERGED))
+
+    def __reduce__(self) -> tuple:
+        return type(self), ()
 
 
 def describe_status(status: int) -> str:

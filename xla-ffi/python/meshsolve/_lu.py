@@ -34,6 +34,7 @@ def lu_solve(
         a: (n, n) matrix; float32, float64, complex64 or complex128.
         b: right-hand side, (n,) or (n, k), of the same dtype; placed as for `meshsolve.potrs`.
         T_A, mesh, matrix_specs, return_status, donate, layout, check, pad, shift: as for `meshsolve.potrs`.
+            Here the shift of a complex matrix may be complex.
             Under the stages a positive status k says that the k-th pivot is the first one that is zero.
 
     Returns:

@@ -47,6 +47,8 @@ def plan(
         ValueError: another task, or arguments that do not fit; see `meshsolve.potrs`.
     """
     options = Options(T_A, mesh, matrix_specs, donate, layout)
+    if task in ("solve", "pinvh_solve") and b is None:
+        raise ValueError(f"task={task!r} needs b: right-hand sides, or a jax.ShapeDtypeStruct like them")
     if task == "solve":
         system = System(check_assume_a(assume_a), "solve", triangle=triangle, log_det=return_logdet)
         return _problem.plan(system, options, a, b)

@@ -40,7 +40,8 @@ def potrs(
     Works under jit, vmap (one system after another) and scan; it has no derivative yet.
 
     Args:
-        a: (n, n) matrix; float32, float64, complex64 or complex128.
+        a: (n, n) matrix; float32, float64, complex64 or complex128. Imaginary parts on its diagonal are taken
+            for zero.
         b: right-hand side, (n,) or (n, k), of the same dtype. It may be replicated, shared out by rows as
             ``a`` is, or shared out by rows and columns as ``a`` is; from any other partition XLA moves it
             to the nearest of these and ``x`` back.
@@ -70,8 +71,7 @@ def potrs(
             projection that ``a`` is Hermitian. Outside jit only.
         pad: whether sizes that the grid does not divide are padded, with ``x`` returned replicated along
             the dimensions that JAX cannot share out evenly. False makes such sizes an error.
-        shift: a scalar λ: ``a + λ·I`` is solved with, without a copy for it; real, or for a complex matrix
-            complex. It may be traced.
+        shift: a real scalar λ: ``a + λ·I`` is solved with, without a copy for it. It may be traced.
 
     Returns:
         ``x``, or a tuple of ``x`` and, in this order, those asked for of the scalar log determinant (real)

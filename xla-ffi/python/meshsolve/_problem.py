@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from ._arguments import (
     check_metric,
     check_operands,
     check_partition,
+    check_scalar,
     check_square,
     check_tile,
     check_triangle,
@@ -111,7 +113,8 @@ def run_problem(
     """As `run`; also what was asked of the planner."""
     problem = _checked(asked, options, a, b, shift, **others)
     traced = any(isinstance(array, jax.core.Tracer) for array in problem.operands.values())
-    if options.check and traced:
+    # Even with no traced operand a call inside jit is part of the trace.
+    if options.check and (traced or isinstance(jnp.zeros(()), jax.core.Tracer)):
         raise ValueError(
             "check=True needs values, and there are none while JAX traces (jit, vmap, scan, grad): "
             "use return_status=True and look at the status outside"
@@ -242,6 +245,8 @@ def _checked(
         placed = Layout(grid, b_spec=None, b_rows=False, b_columns=False)
     operands = {**arrays, "metric": metric}
     if shift is not None:
+        if asked.hermitian and np.iscomplexobj(shift):
+            raise TypeError(f"shift must be real, so that the matrix stays Hermitian: got {shift!r}")
         operands["shift"] = scalar("shift", shift, a.dtype)
     if cutoff is not None:
         operands["cutoff"] = scalar("rcond", cutoff, jnp.finfo(a.dtype).dtype)
@@ -262,10 +267,9 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
 
     Raises:
         ValueError: not a scalar.
-        TypeError: complex where it has to be real.
+        TypeError: not a number, or complex where it has to be real.
     """
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} must be a scalar: got shape {np.shape(value)}")
+    check_scalar(name, value)
     if np.iscomplexobj(value) and not np.issubdtype(dtype, np.complexfloating):
         raise TypeError(f"{name} must be real: got {value!r}, needed what {dtype} can hold")
     return jnp.asarray(value, dtype)
@@ -279,6 +283,9 @@ def _call(problem: Problem, donate: bool) -> Results:
     # A NumPy array cannot be given away: JAX may have taken its memory without a copy.
     others = (operand for name, operand in problem.operands.items() if name != "a")
     donate = donate and isinstance(a, jax.Array) and not any(a is other for other in others)
+    if donate and not isinstance(a, jax.core.Tracer) and a.is_deleted():
+        # JAX itself gives such an array away once more.
+        raise RuntimeError("a has been deleted: by an earlier call with donate=True, or by a.delete()")
     takes_over = any(output.alias == 0 for output in plan.outputs)
     shares = zip(plan.inputs[0].shape, placed.grid.shape, strict=True)
     even = a.shape == tuple(share * count for share, count in shares)
@@ -293,6 +300,12 @@ def _call(problem: Problem, donate: bool) -> Results:
     )
     b_spec = placed.b_spec if placed.b_spec is not None else PartitionSpec()
     on_mesh = {"a": placed.grid.spec, "metric": placed.grid.spec, "b": b_spec}
+    # A scalar goes along with the others unless the caller has put it somewhere.
+    on_mesh |= {
+        name: PartitionSpec()
+        for name in ("shift", "cutoff")
+        if _sharding.is_committed(problem.operands.get(name))
+    }
     operands = {
         name: _sharding.move(operand, mesh, on_mesh[name]) if name in on_mesh else operand
         for name, operand in problem.operands.items()
@@ -305,6 +318,9 @@ def _call(problem: Problem, donate: bool) -> Results:
     elsewhere = getattr(b, "sharding", None)
     if isinstance(elsewhere, NamedSharding) and placed.b_spec is None and not isinstance(b, jax.core.Tracer):
         results["x"] = jax.device_put(results["x"], elsewhere)
+    elif "x" in results and call.x_spec is not None:
+        # Where mesh axes of both kinds share out one dimension, a trace cannot ask for that.
+        results["x"] = _sharding.move(results["x"], mesh, call.x_spec)
     return results
 
 
@@ -337,7 +353,9 @@ def _refuse_uneven(a: Any, b: Any, placed: Layout) -> None:
 def _verify_hermitian(name: str, a: Any) -> None:
     """Raises ValueError unless a matrix and its adjoint agree, to half of the digits, on a random vector."""
     vector = np.random.default_rng(0).standard_normal(a.shape[0])
-    off, scale = _asymmetry(a, vector.astype(jnp.finfo(a.dtype).dtype))
+    mesh = known[0] if (known := _sharding.known_sharding(a)) else None
+    with _sharding.context_of(mesh):
+        off, scale = _asymmetry(a, vector.astype(jnp.finfo(a.dtype).dtype), mesh)
     # Written so that NaN passes: the solve itself reports non-finite entries.
     if float(off) > float(scale) * float(jnp.finfo(a.dtype).eps) ** 0.5:
         raise ValueError(
@@ -347,7 +365,10 @@ def _verify_hermitian(name: str, a: Any) -> None:
         )
 
 
-@jax.jit
-def _asymmetry(a: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+@functools.partial(jax.jit, static_argnums=2)
+def _asymmetry(a: jax.Array, vector: jax.Array, mesh: AnyMesh | None) -> tuple[jax.Array, jax.Array]:
     forward, adjoint = a @ vector, a.conj().T @ vector
+    if mesh is not None:
+        # One lies as the rows do, the other as the columns.
+        forward, adjoint = (_sharding.place(each, mesh, PartitionSpec()) for each in (forward, adjoint))
     return jnp.max(jnp.abs(forward - adjoint)), jnp.max(jnp.abs(forward)) + jnp.max(jnp.abs(adjoint))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import jax
@@ -14,7 +14,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from . import _native, _sharding
 from ._arguments import check_matrix, check_partition, check_tile
-from ._call import REPLICATED, made_ready, native_call, spread
+from ._call import REPLICATED, compiled, made_ready, native_call, spread
 from ._sharding import AnyMesh, Grid, partition, place
 
 
@@ -147,6 +147,8 @@ def redistribute(
 
 def _back(cyclic: BlockCyclic) -> jax.Array:
     local, mesh = cyclic.local, cyclic.mesh
+    # One made by hand may have other integers.
+    cyclic = replace(cyclic, shape=tuple(map(int, cyclic.shape)), tile=int(cyclic.tile))
     _sharding.refuse_manual_axes(local)
     known = _sharding.known_sharding(local)
     if known is not None and not isinstance(mesh, Mesh):
@@ -191,7 +193,7 @@ def _program(
     way: Callable[..., jax.Array], request: str, grid: Grid, shape: tuple[int, int]
 ) -> Callable[[jax.Array], jax.Array]:
     """The jitted function of one way of this call."""
-    return jax.jit(functools.partial(way, request, grid, shape))
+    return compiled(grid, functools.partial(way, request, grid, shape))
 
 
 def _to_block_cyclic(request: str, grid: Grid, shape: tuple[int, int], a: jax.Array) -> jax.Array:

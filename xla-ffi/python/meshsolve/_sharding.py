@@ -8,12 +8,14 @@ the rows and the second one, if there is one, the columns.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -238,6 +240,25 @@ def move(array: Any, mesh: AnyMesh, spec: PartitionSpec) -> Any:
     if isinstance(have, NamedSharding) and have.mesh == mesh and have.is_equivalent_to(wanted, array.ndim):
         return array
     return jax.device_put(array, wanted)
+
+
+def context_of(mesh: AnyMesh | None) -> contextlib.AbstractContextManager:
+    """A context in which JAX takes a program on this mesh, even if another one is set by jax.set_mesh.
+
+    Inside a trace, where none can be set, it changes nothing.
+    """
+    current = jax.sharding.get_abstract_mesh()
+    if not isinstance(mesh, Mesh) or current is None or current.empty or current == mesh.abstract_mesh:
+        return contextlib.nullcontext()
+    set_mesh = getattr(jax, "set_mesh", None) or getattr(jax.sharding, "use_mesh", None)
+    if set_mesh is None or isinstance(jnp.zeros(()), jax.core.Tracer):
+        return contextlib.nullcontext()
+    return set_mesh(mesh)
+
+
+def is_committed(array: Any) -> bool:
+    """Whether an array was put on devices on purpose, so that JAX does not take it along to others."""
+    return not isinstance(array, jax.core.Tracer) and getattr(array, "committed", False)
 
 
 def divisible(spec: PartitionSpec, shape: tuple[int, ...], mesh: AnyMesh) -> PartitionSpec:

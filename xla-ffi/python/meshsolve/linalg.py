@@ -1,13 +1,14 @@
 """Linear algebra of sharded arrays, by the names of ``jax.numpy.linalg`` and ``jax.scipy.linalg``.
 
-All functions take one matrix, (n, n) of float32, float64, complex64 or complex128, sharded over a mesh;
-`matmul` takes two of any shape. For a batch use ``jax.vmap``, which does one after another. They work eagerly
-and under ``jax.jit``, and share these keyword arguments:
+All functions take a matrix, (n, n) of float32, float64, complex64 or complex128, sharded over a mesh; `eigh`
+and `eigvalsh` may take a second one, and `matmul` takes two of any shape. For a batch use ``jax.vmap``, which
+does one after another. They work eagerly and under ``jax.jit``. Keyword arguments mean the same in all
+functions that have them (`matmul` has ``tile``, ``mesh``, ``matrix_specs`` and ``layout``):
 
 - ``tile``, ``mesh``, ``matrix_specs``, ``layout``, ``pad``: as ``T_A`` and the rest of `meshsolve.potrs`.
 - ``donate``: let the solver work in the memory of ``a``, which is deleted afterwards; inside jit see
   `meshsolve.potrs`.
-- ``shift``: a scalar λ; the matrix that is meant is ``a + λ·I``, without a copy for it.
+- ``shift``: a scalar λ, real where the matrix is Hermitian; ``a + λ·I`` is meant, without a copy for it.
 - ``check``: wait for the result and raise an exception on failure; outside jit only. Without it a failure is
   told by NaN in every result, as JAX does.
 
@@ -100,9 +101,7 @@ def solve(
     Raises:
         ValueError: another kind of matrix is asked for, or arguments do not fit; see `meshsolve.potrs`.
     """
-    if check_assume_a(assume_a) == "lu":
-        if triangle is not None:
-            raise ValueError(f'triangle={triangle!r} is for assume_a="pos": LU reads all of a')
+    if _method(assume_a, triangle) == "lu":
         return _lu_solve(
             a, b, tile, mesh, matrix_specs, donate=donate, layout=layout, check=check, pad=pad, shift=shift
         )
@@ -266,7 +265,7 @@ def slogdet(
         ``(sign, logabsdet)`` of ``det(a) = sign · exp(logabsdet)``, scalars on every device: 0 and −∞ for a
         singular matrix; with ``"pos"`` both NaN for a matrix that is not positive definite.
     """
-    method = check_assume_a(assume_a)
+    method = _method(assume_a, triangle)
     system = System(method, "determinant", triangle=triangle, log_det=True)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
     results = _problem.run(system, options, a, shift=shift)
@@ -312,7 +311,7 @@ def inv(
     Returns:
         The inverse; NaN on every device if there is none.
     """
-    system = System(check_assume_a(assume_a), "invert", triangle=triangle)
+    system = System(_method(assume_a, triangle), "invert", triangle=triangle)
     options = Options(tile, mesh, matrix_specs, donate, layout, check, pad)
     return _problem.run(system, options, a, shift=shift)["x"]
 
@@ -353,7 +352,16 @@ def solve_triangular(
     return _problem.run(system, options, a, b, shift)["x"]
 
 
+def _method(assume_a: Any, triangle: Any) -> str:
+    """The method for a matrix of this kind, of which a triangle may be promised."""
+    method = check_assume_a(assume_a)
+    if method == "lu" and triangle is not None:
+        raise ValueError(f'triangle={triangle!r} is for assume_a="pos": LU reads all of a')
+    return method
+
+
 def _transpose(trans: Any) -> str:
-    if trans not in _TRANSPOSES:
-        raise ValueError(f"trans must be 0, 1 or 2 (or 'N', 'T', 'C'): got {trans!r}")
-    return _TRANSPOSES[trans]
+    try:
+        return _TRANSPOSES[trans]
+    except (KeyError, TypeError):
+        raise ValueError(f"trans must be 0, 1 or 2 (or 'N', 'T', 'C'): got {trans!r}") from None
