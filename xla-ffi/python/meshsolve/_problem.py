@@ -352,10 +352,10 @@ def _refuse_uneven(a: Any, b: Any, placed: Layout) -> None:
 
 def _verify_hermitian(name: str, a: Any) -> None:
     """Raises ValueError unless a matrix and its adjoint agree, to half of the digits, on a random vector."""
-    vector = np.random.default_rng(0).standard_normal(a.shape[0])
+    vector = np.random.default_rng(0).standard_normal(a.shape[0]).astype(jnp.finfo(a.dtype).dtype)
     mesh = known[0] if (known := _sharding.known_sharding(a)) else None
     with _sharding.context_of(mesh):
-        off, scale = _asymmetry(a, vector.astype(jnp.finfo(a.dtype).dtype), mesh)
+        off, scale = _asymmetry(a, _sharding.move(vector, mesh, PartitionSpec()), mesh)
     # Written so that NaN passes: the solve itself reports non-finite entries.
     if float(off) > float(scale) * float(jnp.finfo(a.dtype).eps) ** 0.5:
         raise ValueError(
