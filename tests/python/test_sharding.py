@@ -234,3 +234,23 @@ def test_a_shift_on_another_device():
     shift = jax.device_put(2.0, jax.devices()[5])
     x = meshsolve.potrs(put(a, make_mesh(2, 2), "x", "y"), b, shift=shift)
     check_solution(a + 2 * np.eye(24), x, b)
+
+
+def test_nothing_is_transferred_in_silence():
+    mesh = make_mesh(2, 2)
+    a, b = put(A, mesh, "x", "y"), put(B, mesh, "x", None)
+    calls = (
+        lambda: linalg.solve(a, b, shift=2.0),
+        lambda: linalg.solve(a, b, assume_a="pos", check=True),
+        lambda: meshsolve.potrs(a, b, shift=jax.device_put(1.0, jax.devices()[3])),
+        lambda: linalg.slogdet(a, assume_a="pos"),
+        lambda: linalg.lu_solve(linalg.lu_factor(a), b, 1),
+        lambda: linalg.inv(a, assume_a="pos"),
+        lambda: linalg.eigh(a, subset_by_index=(2, 5), check=True),
+        lambda: linalg.pinvh_solve(a, b),
+        lambda: linalg.matmul(a, b),
+        lambda: meshsolve.redistribute(meshsolve.redistribute(a)),
+    )
+    for call in calls:
+        with jax.transfer_guard("disallow"):
+            jax.block_until_ready(call())

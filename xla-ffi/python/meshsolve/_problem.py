@@ -114,7 +114,7 @@ def run_problem(
     problem = _checked(asked, options, a, b, shift, **others)
     traced = any(isinstance(array, jax.core.Tracer) for array in problem.operands.values())
     # Even with no traced operand a call inside jit is part of the trace.
-    if options.check and (traced or isinstance(jnp.zeros(()), jax.core.Tracer)):
+    if options.check and (traced or _sharding.is_tracing()):
         raise ValueError(
             "check=True needs values, and there are none while JAX traces (jit, vmap, scan, grad): "
             "use return_status=True and look at the status outside"
@@ -272,7 +272,7 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
     check_scalar(name, value)
     if np.iscomplexobj(value) and not np.issubdtype(dtype, np.complexfloating):
         raise TypeError(f"{name} must be real: got {value!r}, needed what {dtype} can hold")
-    return jnp.asarray(value, dtype)
+    return value.astype(dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype)
 
 
 def _call(problem: Problem, donate: bool) -> Results:
@@ -300,16 +300,12 @@ def _call(problem: Problem, donate: bool) -> Results:
     )
     b_spec = placed.b_spec if placed.b_spec is not None else PartitionSpec()
     on_mesh = {"a": placed.grid.spec, "metric": placed.grid.spec, "b": b_spec}
-    # A scalar goes along with the others unless the caller has put it somewhere.
-    on_mesh |= {
-        name: PartitionSpec()
-        for name in ("shift", "cutoff")
-        if _sharding.is_committed(problem.operands.get(name))
-    }
     operands = {
         name: _sharding.move(operand, mesh, on_mesh[name]) if name in on_mesh else operand
         for name, operand in problem.operands.items()
     }
+    for name in {"shift", "cutoff"} & set(operands):
+        operands[name] = _sharding.move_scalar(operands[name], mesh)
     results = program(call)(*(operands[operand.name] for operand in plan.inputs))
     computed = next(iter(results.values()))
     if donate and not isinstance(computed, jax.core.Tracer) and not a.is_deleted():

@@ -251,14 +251,29 @@ def context_of(mesh: AnyMesh | None) -> contextlib.AbstractContextManager:
     if not isinstance(mesh, Mesh) or current is None or current.empty or current == mesh.abstract_mesh:
         return contextlib.nullcontext()
     set_mesh = getattr(jax, "set_mesh", None) or getattr(jax.sharding, "use_mesh", None)
-    if set_mesh is None or isinstance(jnp.zeros(()), jax.core.Tracer):
+    if set_mesh is None or is_tracing():
         return contextlib.nullcontext()
     return set_mesh(mesh)
 
 
-def is_committed(array: Any) -> bool:
-    """Whether an array was put on devices on purpose, so that JAX does not take it along to others."""
-    return not isinstance(array, jax.core.Tracer) and getattr(array, "committed", False)
+def is_tracing() -> bool:
+    """Whether what is computed here becomes part of a trace, even without a traced operand."""
+    with jax.transfer_guard("allow"):
+        return isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
+def move_scalar(value: Any, mesh: AnyMesh) -> Any:
+    """Outside a trace: a scalar on every device of the mesh."""
+    if isinstance(value, jax.core.Tracer) or not isinstance(mesh, Mesh):
+        return value
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    if everywhere.is_fully_addressable or getattr(value, "committed", False):
+        return move(value, mesh, PartitionSpec())
+    # Several processes would first compare a value that JAX is to put on all their devices; but it takes an
+    # array along that nobody has put anywhere.
+    if isinstance(value, jax.Array):
+        return value
+    return jax.make_array_from_callback((), everywhere, lambda _: value)
 
 
 def divisible(spec: PartitionSpec, shape: tuple[int, ...], mesh: AnyMesh) -> PartitionSpec:

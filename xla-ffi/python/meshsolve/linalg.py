@@ -19,10 +19,12 @@ Where a matrix is Hermitian, ``triangle=None``, the default, says that **both tr
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from . import _factor, _problem
 from ._arguments import check_assume_a
@@ -272,7 +274,13 @@ def slogdet(
     log_det = results["log_det"]
     if method == "lu":
         return SlogdetResult(results["phase"], log_det)
-    return SlogdetResult(jnp.where(jnp.isnan(log_det), log_det, 1).astype(a.dtype), log_det)
+    return SlogdetResult(_sign_of_positive(log_det, np.dtype(a.dtype)), log_det)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _sign_of_positive(log_det: jax.Array, dtype: np.dtype) -> jax.Array:
+    """1, or NaN where the logarithm is."""
+    return jnp.where(jnp.isnan(log_det), log_det, 1).astype(dtype)
 
 
 def det(a: Any, **options: Any) -> jax.Array:
