@@ -7,7 +7,7 @@ import meshsolve
 import numpy as np
 import pytest
 from helpers import P, check_solution, make_mesh, positive_definite, put, right_hand_side
-from meshsolve import _call, _native, _problem, _sharding, _system
+from meshsolve import _call, _native, _problem, _sharding, _system, linalg
 
 N = 48
 A = positive_definite(N, np.float64)
@@ -120,9 +120,24 @@ def test_the_solver_works_in_the_memory_of_a_donated_matrix():
     assert pointers(work) == before
 
 
-@pytest.mark.parametrize("solve", [meshsolve.linalg.inv, meshsolve.linalg.cholesky])
-def test_a_matrix_that_was_given_away_before(solve):
-    a = put(positive_definite(24, np.float64), make_mesh(2, 2), "x", "y")
-    solve(a, donate=True, tile=4)
-    with pytest.raises(RuntimeError, match="a has been deleted"):
-        solve(a, donate=True, tile=4)
+@pytest.mark.parametrize(
+    "call",
+    [
+        functools.partial(linalg.inv, donate=True, tile=4),
+        functools.partial(linalg.inv, donate=True, assume_a="pos", check=True),
+        functools.partial(linalg.eigh, check=True),
+        linalg.cholesky,
+        lambda gone: linalg.solve(np.eye(24), gone, mesh=make_mesh(2, 2)),
+        lambda gone: linalg.eigh(put(np.eye(24), make_mesh(2, 2)), gone),
+        lambda gone: linalg.cho_solve(linalg.cho_factor(put(np.eye(24), make_mesh(2, 2))), gone),
+        lambda gone: linalg.matmul(gone, gone),
+        meshsolve.redistribute,
+    ],
+)
+def test_an_array_that_was_given_away_before(call):
+    """JAX 0.10 gives its memory to a program again, which crashes."""
+    gone = put(positive_definite(24, np.float64), make_mesh(2, 2), "x", "y")
+    linalg.cholesky(gone, donate=True, tile=4)
+    assert gone.is_deleted()
+    with pytest.raises(RuntimeError, match="has been deleted"):
+        call(gone)

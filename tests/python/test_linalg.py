@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import meshsolve
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def check_factor(a, factor, upper: bool) -> None:
     assert factor.dtype == a.dtype
     lower = factor.conj().T if upper else factor
     np.testing.assert_array_equal(np.triu(lower, 1), 0)
-    assert (np.diag(lower).real > 0).all()
+    assert (np.diag(lower).real > 0).all() and (np.diag(lower).imag == 0).all()
     wide = lower.astype(np.promote_types(a.dtype, np.float64))
     bound = len(a) * np.finfo(a.dtype).eps * (np.abs(wide) @ np.abs(wide).T)
     assert (np.abs(a - wide @ wide.conj().T) <= bound).all()
@@ -251,6 +252,7 @@ def test_shift(grid):
             check_solution(shifted, x, b)
             check_log_det(shifted, log_det)
             check_factor(shifted, linalg.cholesky(sharded, tile=tile, shift=7.25), upper=False)
+            check_factor(shifted, linalg.cholesky(sharded, tile=tile, shift=jnp.bfloat16(7.25)), upper=False)
             factor = linalg.cho_factor(sharded, tile=tile, shift=7.25)
             check_solution(shifted, linalg.cho_solve(factor, rhs), b)
 

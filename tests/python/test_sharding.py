@@ -213,6 +213,30 @@ def test_another_mesh_than_that_of_the_context(axis_types, set_types):
         check_solution(a, linalg.solve(on_line, b), b)
         np.testing.assert_allclose(linalg.matmul(on_line, on_line), a @ a, atol=1e-12)
         np.testing.assert_array_equal(meshsolve.redistribute(meshsolve.redistribute(on_line)), a)
+        np.testing.assert_allclose(linalg.det(on_line), np.linalg.det(a), rtol=1e-10)
+        symmetric = jax.device_put(a + a.T, NamedSharding(line, P("line")))
+        values = linalg.eigvalsh(symmetric, subset_by_index=(2, 7))
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(a + a.T)[2:7], atol=1e-12)
+
+
+@pytest.mark.parametrize("axis_types", [AUTO, EXPLICIT])
+def test_other_devices_than_those_of_the_context(axis_types):
+    mesh = make_mesh(1, 2, axis_types=axis_types)
+    elsewhere = Mesh(mesh.devices[:, ::-1], mesh.axis_names, axis_types=axis_types)
+    others = Mesh(np.array(jax.devices()[2:4]).reshape(1, 2), mesh.axis_names, axis_types=axis_types)
+    on_mesh = put(A, mesh, "x", "y")
+    for context in (elsewhere, others):
+        with use_mesh(context):
+            check_solution(A, linalg.solve(on_mesh, B, assume_a="pos", check=True), B)
+            np.testing.assert_allclose(linalg.slogdet(on_mesh, assume_a="pos")[0], 1)
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 0)])
+def test_an_empty_matrix_on_explicit_axes(shape):
+    mesh = make_mesh(2, 2, axis_types=EXPLICIT)
+    a = put(np.zeros(shape), mesh, "x", "y")
+    back = meshsolve.redistribute(meshsolve.redistribute(a))
+    assert back.shape == shape and back.dtype == a.dtype
 
 
 def test_x_where_axes_of_both_types_share_out_a_dimension():

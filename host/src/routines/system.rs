@@ -220,6 +220,8 @@ impl System<'_> {
             Task::Solve => return self.return_x(named, status),
             Task::Invert => rank.reverse(plan.a(), rhs.data, named.output("x").expect("a result"))?,
             Task::Factor => {
+                // A solver's own rounding.
+                self.a.make_diagonal_real(work)?;
                 let view = solver_view(plan.a(), work);
                 rank.device.clear_other_triangle(&view, self.a.row_map, self.a.col_map, plan.valid_part())?;
                 rank.reverse(plan.a(), work, named.output("x").expect("a result"))?;

@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
@@ -141,7 +142,7 @@ def check_scalar(name: str, value: Any) -> None:
         ValueError: not a scalar.
     """
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-    if not np.issubdtype(dtype, np.number):
+    if not jnp.issubdtype(dtype, jnp.number):
         raise TypeError(f"{name} must be a number: got {value!r} of type {type(value).__name__}")
     if np.ndim(value) != 0:
         raise ValueError(f"{name} must be a scalar: got shape {np.shape(value)}")

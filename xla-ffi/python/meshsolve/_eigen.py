@@ -15,7 +15,7 @@ from ._arguments import check_lower, check_operands, check_scalar, check_subset,
 from ._call import REPLICATED
 from ._errors import NotPositiveDefiniteError
 from ._problem import MatrixSpecs, Options, Results
-from ._sharding import AnyMesh, Grid, divisible, partition, place
+from ._sharding import AnyMesh, Grid, context_of, divisible, partition, place
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def syevd(
 
     Args:
         a: (n, n) matrix; float32, float64, complex64 or complex128. Imaginary parts on its diagonal are taken
-            for zero.
+            for zero (``check`` finds them).
         T_A, mesh, matrix_specs, donate, layout, pad: as for `meshsolve.potrs`.
         return_eigenvectors: whether the vectors are wanted; the values alone take less time.
         return_status: also return the status; see `describe_status`.
@@ -271,9 +271,14 @@ def _cutoff(rcond: Any, a: Any) -> Any:
     return rcond
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
 def _selected(results: Results, grid: Grid, subset: tuple[int, int]) -> Results:
     """Some of the values, and of the vectors if there are any, shared out as all of them are."""
+    with context_of(grid.mesh):
+        return _cut(results, grid, subset)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _cut(results: Results, grid: Grid, subset: tuple[int, int]) -> Results:
     first, end = subset
     selected = {"w": place(results["w"][first:end], grid.mesh, REPLICATED)}
     if "v" in results:

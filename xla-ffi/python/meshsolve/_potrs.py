@@ -41,7 +41,7 @@ def potrs(
 
     Args:
         a: (n, n) matrix; float32, float64, complex64 or complex128. Imaginary parts on its diagonal are taken
-            for zero.
+            for zero (``check`` finds them).
         b: right-hand side, (n,) or (n, k), of the same dtype. It may be replicated, shared out by rows as
             ``a`` is, or shared out by rows and columns as ``a`` is; from any other partition XLA moves it
             to the nearest of these and ``x`` back.

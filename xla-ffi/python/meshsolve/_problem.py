@@ -112,6 +112,7 @@ def run_problem(
 ) -> tuple[Results, Problem]:
     """As `run`; also what was asked of the planner."""
     problem = _checked(asked, options, a, b, shift, **others)
+    _sharding.refuse_deleted(problem.operands)
     traced = any(isinstance(array, jax.core.Tracer) for array in problem.operands.values())
     # Even with no traced operand a call inside jit is part of the trace.
     if options.check and (traced or _sharding.is_tracing()):
@@ -283,9 +284,6 @@ def _call(problem: Problem, donate: bool) -> Results:
     # A NumPy array cannot be given away: JAX may have taken its memory without a copy.
     others = (operand for name, operand in problem.operands.items() if name != "a")
     donate = donate and isinstance(a, jax.Array) and not any(a is other for other in others)
-    if donate and not isinstance(a, jax.core.Tracer) and a.is_deleted():
-        # JAX itself gives such an array away once more.
-        raise RuntimeError("a has been deleted: by an earlier call with donate=True, or by a.delete()")
     takes_over = any(output.alias == 0 for output in plan.outputs)
     shares = zip(plan.inputs[0].shape, placed.grid.shape, strict=True)
     even = a.shape == tuple(share * count for share, count in shares)
@@ -322,6 +320,7 @@ def _call(problem: Problem, donate: bool) -> Results:
 
 def apply(problem: Problem) -> jax.Array:
     """Solves with the parts of a prepared factor."""
+    _sharding.refuse_deleted(problem.operands)
     if not problem.b.size:
         return jnp.zeros_like(problem.b)
     return _call(problem.on_devices(), donate=False)["x"]

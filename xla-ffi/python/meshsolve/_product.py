@@ -51,6 +51,7 @@ def matmul(
     """
     _sharding.refuse_manual_axes(a, b)
     dtype = check_factors(a, b)
+    _sharding.refuse_deleted({"a": a, "b": b})
     tile, layout = check_tile(tile), check_layout(layout, check=False)
     check_partition(matrix_specs)
     grid = made_ready(_sharding.find_grid({"a": a, "b": b}, mesh, matrix_specs))

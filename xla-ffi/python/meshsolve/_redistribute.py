@@ -133,13 +133,18 @@ def redistribute(
         return _back(a)
     _sharding.refuse_manual_axes(a)
     dtype = check_matrix(a)
+    _sharding.refuse_deleted({"a": a})
     tile = check_tile(T_A)
     check_partition(matrix_specs)
     grid = made_ready(_sharding.find_grid({"a": a}, mesh, matrix_specs))
     # Inside jit only XLA knows whether the matrix lives on; it copies it if so.
     keep = not isinstance(a, jax.core.Tracer)
     request = _request("forward", dtype, a.shape, grid.shape, tile, keep)
-    local = _program(_to_block_cyclic, request, grid, a.shape)(_sharding.move(a, grid.mesh, grid.spec))
+    if a.size or not keep:
+        local = _program(_to_block_cyclic, request, grid, a.shape)(_sharding.move(a, grid.mesh, grid.spec))
+    else:
+        buffers = _native.plan(request).local
+        local = jnp.zeros((*grid.shape, buffers.columns, buffers.rows), a.dtype)
     # XLA forgets where an empty array lies.
     local = _sharding.move(local, grid.mesh, _local_spec(grid))
     return BlockCyclic(local, tuple(a.shape), _native.plan(request).tile, grid.mesh, grid.spec)
@@ -150,6 +155,7 @@ def _back(cyclic: BlockCyclic) -> jax.Array:
     # One made by hand may have other integers.
     cyclic = replace(cyclic, shape=tuple(map(int, cyclic.shape)), tile=int(cyclic.tile))
     _sharding.refuse_manual_axes(local)
+    _sharding.refuse_deleted({"cyclic.local": local})
     known = _sharding.known_sharding(local)
     if known is not None and not isinstance(mesh, Mesh):
         # Made under jit, where JAX told the axes only.
@@ -165,6 +171,8 @@ def _back(cyclic: BlockCyclic) -> jax.Array:
             f"the local buffers do not fit the matrix: got an array of shape {local.shape}, needed {needed} "
             f"for {cyclic.shape[0]} x {cyclic.shape[1]} elements in tiles of {cyclic.tile}"
         )
+    if keep and 0 in cyclic.shape:
+        return _sharding.move(jnp.zeros(cyclic.shape, local.dtype), grid.mesh, grid.spec)
     on_mesh = _sharding.move(local, grid.mesh, _local_spec(grid))
     a = _program(_from_block_cyclic, request, grid, cyclic.shape)(on_mesh)
     return _sharding.move(a, grid.mesh, grid.spec)

@@ -248,12 +248,17 @@ def context_of(mesh: AnyMesh | None) -> contextlib.AbstractContextManager:
     Inside a trace, where none can be set, it changes nothing.
     """
     current = jax.sharding.get_abstract_mesh()
-    if not isinstance(mesh, Mesh) or current is None or current.empty or current == mesh.abstract_mesh:
+    if not isinstance(mesh, Mesh) or current is None or current.empty or _mesh_in_context() == mesh:
         return contextlib.nullcontext()
     set_mesh = getattr(jax, "set_mesh", None) or getattr(jax.sharding, "use_mesh", None)
     if set_mesh is None or is_tracing():
         return contextlib.nullcontext()
     return set_mesh(mesh)
+
+
+def context_of_array(array: Any) -> contextlib.AbstractContextManager:
+    """As `context_of`, on the mesh of an array."""
+    return context_of(_mesh_of(array))
 
 
 def is_tracing() -> bool:
@@ -294,6 +299,15 @@ def refuse_manual_axes(*arrays: Any) -> None:
                 "a solve inside shard_map is not supported: mesh axes "
                 f"{sorted(_axes_of_type(mesh, AxisType.Manual))} are manual here. Call it outside, on the "
                 "whole sharded array (under jit if you like); it enters shard_map by itself"
+            )
+
+
+def refuse_deleted(arrays: dict[str, Any]) -> None:
+    """Raises RuntimeError for an array that was given away, whose memory JAX may hand to a program again."""
+    for name, array in arrays.items():
+        if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer) and array.is_deleted():
+            raise RuntimeError(
+                f"{name} has been deleted: by an earlier call with donate=True, or by {name}.delete()"
             )
 
 

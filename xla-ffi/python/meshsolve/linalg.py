@@ -34,7 +34,7 @@ from ._lu import lu_solve as _lu_solve
 from ._potrs import potrs as _potrs
 from ._problem import MatrixSpecs, Options
 from ._product import matmul
-from ._sharding import AnyMesh
+from ._sharding import AnyMesh, context_of_array
 from ._system import System
 
 __all__ = [
@@ -274,7 +274,8 @@ def slogdet(
     log_det = results["log_det"]
     if method == "lu":
         return SlogdetResult(results["phase"], log_det)
-    return SlogdetResult(_sign_of_positive(log_det, np.dtype(a.dtype)), log_det)
+    with context_of_array(log_det):
+        return SlogdetResult(_sign_of_positive(log_det, np.dtype(a.dtype)), log_det)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -290,8 +291,9 @@ def det(a: Any, **options: Any) -> jax.Array:
         a: the matrix.
         **options: as for `slogdet`, to which to turn where the determinant may overflow.
     """
-    sign, logabsdet = slogdet(a, **options)
-    return sign * jnp.exp(logabsdet)
+    sign, log_det = slogdet(a, **options)
+    with context_of_array(sign):
+        return sign * jnp.exp(log_det)
 
 
 def inv(
