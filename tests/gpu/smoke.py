@@ -444,6 +444,25 @@ def eigen_triangles(mesh: Mesh) -> None:
         check_eigenpairs(a, *linalg.eigh(half, half_metric, lower=triangle == "lower", tile=25), metric)
 
 
+def imaginary_diagonal(mesh: Mesh) -> None:
+    """What a Hermitian matrix cannot have there is taken for zero, by every solver."""
+    for dtype in ("complex64", "complex128"):
+        imaginary = 1j * np.diag(np.linspace(1, 7, 200)).astype(dtype)
+        full, positive = hermitian(200, dtype), positive_definite(200, dtype)
+        a, metric, given, given_metric = (
+            put(each, mesh, "rows", "columns")
+            for each in (full, positive, full + imaginary, positive + imaginary)
+        )
+        check_eigenpairs(a, *meshsolve.syevd(given, 25))
+        check_eigenpairs(a, *linalg.eigh(given, given_metric, tile=32), metric)
+        b = put(counting(200, 2, dtype), mesh)
+        check_solution(metric, meshsolve.potrs(given_metric, b, 25), b)
+        diagonal = jnp.diagonal(
+            jax.device_put(linalg.cholesky(given_metric, tile=25), NamedSharding(mesh, P()))
+        )
+        assert (np.asarray(diagonal.addressable_data(0)).imag == 0).all(), "the factor's diagonal is not real"
+
+
 def eigen_under_jit(mesh: Mesh) -> None:
     dense = hermitian(500, "float64")
     a = put(dense, mesh, "rows", "columns")
@@ -871,6 +890,7 @@ def cases(sizes: list[int]) -> Iterator[Case]:
             right_hand_sides,
             triangles,
             eigen_triangles,
+            imaginary_diagonal,
             eigen_under_jit,
             eigen_failures,
             exception_with_check,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What `cusolvermp_alone --workspace` recorded.
 const RECORD: &str = include_str!("../../benches/results/workspace.csv");
 
-/// Bytes of an error that do not matter, whatever the part of the whole.
+/// Bytes that getrs may ask for beyond its estimate where process columns have no right-hand side: 0.1 MB of 1 MB.
 const NEGLIGIBLE: u64 = 256 << 10;
 
 const HEADER: &str = "call,dtype,n,nrhs,width,tile,grid,bytes";
@@ -78,9 +78,9 @@ fn estimates_are_within_ten_percent_of_the_record() {
         let error = (estimate as f64 / bytes as f64 - 1.0).abs();
         // What the formulas were found for, and what they were fitted to.
         let is_found = ["potrs", "trsm", "trsm-c", "gemm", "sygst"].contains(&call);
-        let is_near =
-            if is_found { error <= 1e-4 } else { error <= 0.1 || estimate.abs_diff(bytes) <= NEGLIGIBLE };
-        if is_near {
+        let is_near = error <= if is_found { 1e-4 } else { 0.1 };
+        let is_nearly_empty = call == "getrs" && sides.nrhs < grid.cols();
+        if is_near || is_nearly_empty && estimate.abs_diff(bytes) <= NEGLIGIBLE {
             count += 1;
         } else {
             off.push(format!("{line}: {:.2} %", 100.0 * error));

@@ -17,9 +17,9 @@ const PHASE_BYTES: u64 = 16;
 
 /// Runs the plan on this rank. Collective; every rank returns the same error or none.
 ///
-/// Nothing here waits for the device, but for keeping a few calls of a library ahead of it: what only the device knows (non-finite input, a failed
-/// factorisation) becomes the status word, and NaN in every result. The status is −1 for non-finite
-/// input. A positive one is a row of A, counted from 1, and tells where the solver stopped: at the first
+/// Nothing here waits for the device, but for keeping no more than a few calls of a library ahead of it: what only
+/// the device knows (non-finite input, a failed factorisation) becomes the status word, and NaN in every result. The
+/// status is −1 for non-finite input. A positive one is a row of A, counted from 1, and tells where the solver stopped: at the first
 /// leading minor of that order which is not positive definite, at the first pivot that is zero, or at the
 /// first zero on the diagonal of a triangular matrix. Under a reading, which takes the rows in another
 /// order, it is the row that came up then; the column, where LU reads rows and columns in different orders. A

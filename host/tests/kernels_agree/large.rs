@@ -145,6 +145,7 @@ fn every_kernel_with_more_than_two_to_the_31_elements() {
         scaled_rows(&mut large, [3, 715_827_885], 1);
         scaled_rows(&mut large, [715_827_885, 3], 0);
         diagonal(&mut large, [3, 715_827_885]);
+        real_diagonal(&mut large, [3, 357_913_942]);
     });
 }
 
@@ -240,6 +241,20 @@ fn identity(large: &mut Large<'_>, [rows, cols]: [u64; 2], offset: u64) {
             (false, _) => word(place),
             (true, on_diagonal) => f32::to_bits(if on_diagonal { 1.0 } else { 0.0 }),
         }
+    });
+}
+
+/// A complex matrix of few rows, the last of a square one, whose diagonal is its own in the last columns.
+fn real_diagonal(large: &mut Large<'_>, [rows, cols]: [u64; 2]) {
+    let (row_map, col_map) = (from_first(cols - rows, cols), IndexMap::identity(cols));
+    large.on_copy(|large| {
+        let matrix = view(DType::C64, large.result(0), rows, rows, cols);
+        large.device.make_diagonal_real(&matrix, row_map, col_map).unwrap();
+    });
+    large.expect("a diagonal made real", |place| {
+        let on_diagonal = element(place / 2, 0, rows, cols, rows)
+            .is_some_and(|(j, i)| j + rows as usize == i + cols as usize);
+        if on_diagonal && place % 2 == 1 { 0 } else { word(place) }
     });
 }
 
